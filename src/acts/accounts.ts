@@ -32,23 +32,20 @@ interface NewAccount {
 }
 
 /** Creates an account; only this answer has its secret. */
-export const createAccount = act(
-  'account create',
-  admin,
-  async (actor, { name, scope: scopes, if_absent: ifAbsent }: NewAccount, admit) => {
-    const { isNew, namesake, client_secret, ...made } = await actor.change((db) =>
-      createRecord(db, { name, scopes, ifAbsent }, ({ account_id: target, ...after }) =>
-        admit({ target, after }),
-      ),
-    );
-    if (!isNew) {
-      const { scopes = [] } = (await getAccount(await actor.db(), made.account_id)) ?? {};
-      return { ...made, scopes };
-    }
-    if (namesake !== undefined) actor.warn(`An account of this name was there before: ${namesake}.`);
-    return { ...made, client_secret };
-  },
-);
+export const createAccount = act('account create', admin, async (actor, given: NewAccount, admit) => {
+  const { name, scope: scopes, if_absent: ifAbsent } = given;
+  const { isNew, namesake, client_secret, ...made } = await actor.change((db) =>
+    createRecord(db, { name, scopes, ifAbsent }, ({ account_id: target, ...after }) =>
+      admit({ target, after }),
+    ),
+  );
+  if (!isNew) {
+    const { scopes = [] } = (await getAccount(await actor.db(), made.account_id)) ?? {};
+    return { ...made, scopes };
+  }
+  if (namesake !== undefined) actor.warn(`An account of this name was there before: ${namesake}.`);
+  return { ...made, client_secret };
+});
 
 /** Makes a new client secret. The old one stays valid for 24 h; with `now` it ends immediately, like every token. */
 export const rotateClientSecret = act(
@@ -110,29 +107,22 @@ interface AskedLink extends Omit<ConsoleGrant, 'by' | 'maySeeSecrets'> {
 }
 
 /** Makes a link that opens the console of an account once. @param input.origin where browsers reach the console */
-export const makeConsoleLink = act(
-  'console',
-  anyOrSupport,
-  async (actor, { disabled = false, origin, scopes, ...asked }: AskedLink, admit) => {
-    if (disabled) throw new ApiError('refused', 'The account is disabled');
-    const { accountId, access } = asked;
-    if (accountId !== (actor.accountId ?? accountId)) throw new ApiError('unknown_account');
-    await admit({ target: accountId, after: { access } }, { security: 'look' });
-    // The scopes of a token decide for it. Every secret, and the platform's notices, are for the operators who may see secrets.
-    const maySee = actor.by === 'publisher' || (await actor.maySeeSecrets());
-    const allowed = scopes.filter((scope) => maySee || defaultScopes.includes(scope));
-    const grant = { ...asked, scopes: allowed, by: actor.name, maySeeSecrets: maySee };
-    const { address, expiresAtMs } = await consoleSessions.createLink(await actor.db(), grant);
-    return { account_id: accountId, access, url: origin + address, expires_at: presentTime(expiresAtMs) };
-  },
-);
+export const makeConsoleLink = act('console', anyOrSupport, async (actor, given: AskedLink, admit) => {
+  const { disabled = false, origin, scopes, ...asked } = given;
+  if (disabled) throw new ApiError('refused', 'The account is disabled');
+  const { accountId, access } = asked;
+  if (accountId !== (actor.accountId ?? accountId)) throw new ApiError('unknown_account');
+  await admit({ target: accountId, after: { access } }, { security: 'look' });
+  // The scopes of a token decide for it. Every secret, and the platform's notices, are for the operators who may see secrets.
+  const maySee = actor.by === 'publisher' || (await actor.maySeeSecrets());
+  const allowed = scopes.filter((scope) => maySee || defaultScopes.includes(scope));
+  const grant = { ...asked, scopes: allowed, by: actor.name, maySeeSecrets: maySee };
+  const { address, expiresAtMs } = await consoleSessions.createLink(await actor.db(), grant);
+  return { account_id: accountId, access, url: origin + address, expires_at: presentTime(expiresAtMs) };
+});
 
-export const endConsole = act(
-  'console end',
-  support,
-  async (actor, { accountId }: Pick<ConsoleGrant, 'accountId'>, admit) => {
-    await admit({ target: accountId });
-    await actor.change((db) => endConsoleSessions(db, accountId));
-    return { account_id: accountId, ended: true };
-  },
-);
+export const endConsole = act('console end', support, async (actor, { accountId }: Account, admit) => {
+  await admit({ target: accountId });
+  await actor.change((db) => endConsoleSessions(db, accountId));
+  return { account_id: accountId, ended: true };
+});

@@ -26,8 +26,10 @@ export interface May {
 export const admin: May = { operator: 'admin' };
 export const support: May = { operator: 'support' };
 export const look: May = { operator: 'look' };
+export const anyPublisher: May = { publisher: 'any' };
 export const anyOrLook: May = { publisher: 'any', operator: 'look' };
 export const anyOrSupport: May = { publisher: 'any', operator: 'support' };
+export const orPlatformOrLook: May = { publisher: 'orPlatform', operator: 'look' };
 export const withSecrets: May = { publisher: 'signingSecrets' };
 
 /** What the audit says of an act before it changes anything: no secret; of a `url` it shows the scheme and host. */

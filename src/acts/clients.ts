@@ -91,57 +91,48 @@ interface NewClient {
   if_absent: boolean;
 }
 
-export const createClient = act(
-  'client create',
-  admin,
-  async (actor, { account, name, token: clientToken, if_absent: ifAbsent }: NewClient, admit) => {
-    const { accountId } = account;
-    const box = await actor.secretBox();
-    const found = ifAbsent && clientToken ? await getClient(await actor.db(), clientToken) : undefined;
-    // One whose creation was cut off has no name yet.
-    if (found?.accountId === accountId && found.name !== '') return presentClient(found);
-    const made = await actor.change((db) =>
-      createRecord(db, { accountId, name, clientToken, ifAbsent }, (target) =>
-        admit({ target, after: { account_id: accountId, name } }),
-      ),
-    );
-    await actor.change((db) => createSigningSecret(db, box, made.clientToken));
-    return presentClient(made);
-  },
-);
+export const createClient = act('client create', admin, async (actor, given: NewClient, admit) => {
+  const { account, name, token: clientToken, if_absent: ifAbsent } = given;
+  const { accountId } = account;
+  const box = await actor.secretBox();
+  const found = ifAbsent && clientToken ? await getClient(await actor.db(), clientToken) : undefined;
+  // One whose creation was cut off has no name yet.
+  if (found?.accountId === accountId && found.name !== '') return presentClient(found);
+  const made = await actor.change((db) =>
+    createRecord(db, { accountId, name, clientToken, ifAbsent }, (target) =>
+      admit({ target, after: { account_id: accountId, name } }),
+    ),
+  );
+  await actor.change((db) => createSigningSecret(db, box, made.clientToken));
+  return presentClient(made);
+});
 
 export const quietSecondsAtMost = 3600;
 
 type Bounds = Parameters<typeof setClient>[2];
 
 /** Changes the bounds of a client; null means the service's own. Only an operator changes others than the quiet period. */
-export const setBounds = act(
-  'client set',
-  anyOrSupport,
-  async (actor, { client: { clientToken }, ...bounds }: About & Bounds, admit) => {
-    if (actor.by === 'publisher' && Object.keys(bounds).some((name) => name !== 'quiet_seconds'))
-      throw new ApiError('insufficient_scope', 'Only operators change the bounds of a client');
-    const client = await getClient(await actor.db(), clientToken);
-    await admit({ before: client && boundsOf(client), after: bounds }, { sets: true });
-    return presentClient(await actor.change((db) => setClient(db, clientToken, bounds)));
-  },
-);
+export const setBounds = act('client set', anyOrSupport, async (actor, given: About & Bounds, admit) => {
+  const { client, ...bounds } = given;
+  if (actor.by === 'publisher' && Object.keys(bounds).some((name) => name !== 'quiet_seconds'))
+    throw new ApiError('insufficient_scope', 'Only operators change the bounds of a client');
+  const before = await getClient(await actor.db(), client.clientToken);
+  await admit({ before: before && boundsOf(before), after: bounds }, { sets: true });
+  return presentClient(await actor.change((db) => setClient(db, client.clientToken, bounds)));
+});
 
-export const deleteClient = act(
-  'client delete',
-  admin,
-  async (actor, { client }: { client: Client }, admit) => {
-    const { clientToken } = client;
-    const db = await actor.db();
-    const { registration, health } = await readSite(db, client);
-    const before = { ...presentClient(client), url: registration?.url, owed: health?.owed };
-    await admit({ before, cancels: health?.owed });
-    await actor.change((own) => deleteRecords(own, clientToken));
-    // If this fails, the sweep finishes the deletion.
-    const { cancelled } = await clearDeletedClient(db, clientToken);
-    return { client_token: clientToken, deleted: true, removed_url: registration?.url, cancelled };
-  },
-);
+export const deleteClient = act('client delete', admin, async (actor, given: { client: Client }, admit) => {
+  const { client } = given;
+  const { clientToken } = client;
+  const db = await actor.db();
+  const { registration, health } = await readSite(db, client);
+  const before = { ...presentClient(client), url: registration?.url, owed: health?.owed };
+  await admit({ before, cancels: health?.owed });
+  await actor.change((own) => deleteRecords(own, clientToken));
+  // If this fails, the sweep finishes the deletion.
+  const { cancelled } = await clearDeletedClient(db, clientToken);
+  return { client_token: clientToken, deleted: true, removed_url: registration?.url, cancelled };
+});
 
 export const presentClient = (client: Client) => ({
   client_token: client.clientToken,

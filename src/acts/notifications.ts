@@ -32,7 +32,7 @@ import type { ListedNotification, NotificationRecord } from '../redis/notificati
 import { cancelNotification as cancelRecord } from '../redis/notifications/redeliver.js';
 import { notificationStates } from '../redis/owed/standing.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
-import { type Actor, act, anyOrLook, support } from './act.js';
+import { type Actor, act, anyOrLook, orPlatformOrLook, support } from './act.js';
 import { presentAsset, presentNotification, presentTime, presentWithAttempts } from './present.js';
 import { type About, requireNotification, type Subject } from './subjects.js';
 
@@ -157,7 +157,9 @@ export async function workflowOf(
   return { workflow_id, workflow_url };
 }
 
-type One = About & { id: string };
+export type One = About & { id: string };
+type Asset = About & { platform_id: string };
+type OneEvent = About & { event_id: string };
 
 export const showNotification = act('notification show', anyOrLook, async (actor, { client, id }: One) => {
   const found = await requireNotification(await actor.db(), client, id);
@@ -165,42 +167,35 @@ export const showNotification = act('notification show', anyOrLook, async (actor
 });
 
 /** Shows the newest kept notification that names an event. */
-export const explainEvent = act(
-  'explain event',
-  { publisher: 'orPlatform', operator: 'look' },
-  async (actor, { client, event_id: eventId }: About & { event_id: string }) => {
-    const isId = eventIdPattern.test(eventId);
-    const find = async () =>
-      notificationOfEvent(await actor.db(), client.clientToken, eventId, actor.countPiece);
-    const found = isId ? await find() : undefined;
-    if (found === undefined)
-      throw new ApiError('unknown_event', wordsOf('unknown_event') + askWhetherEmpty(eventId));
-    return { ...(await present(actor, found)), found };
-  },
-);
+export const explainEvent = act('explain event', orPlatformOrLook, async (actor, given: OneEvent) => {
+  const { client, event_id: eventId } = given;
+  const isId = eventIdPattern.test(eventId);
+  const find = async () =>
+    notificationOfEvent(await actor.db(), client.clientToken, eventId, actor.countPiece);
+  const found = isId ? await find() : undefined;
+  if (found === undefined)
+    throw new ApiError('unknown_event', wordsOf('unknown_event') + askWhetherEmpty(eventId));
+  return { ...(await present(actor, found)), found };
+});
 
-type Asset = About & { platform_id: string };
-
-export const explainAsset = act(
-  'explain',
-  { publisher: 'orPlatform', operator: 'look' },
-  async (actor, { client: { clientToken }, platform_id: platformId }: Asset) => {
-    const db = await actor.db();
-    const why = await readAsset(db, clientToken, platformId);
-    if (actor.by === 'publisher' && !isKnown(why)) throw await unknownAsset(db, clientToken, platformId);
-    const last = why.lastNotification;
-    const endpoint = actor.by === 'operator' ? await getEndpoint(db, clientToken) : undefined;
-    const isOwed = endpoint !== undefined && endpoint.owed > 0;
-    return {
-      client_token: clientToken,
-      ...presentAsset(why),
-      last_notification: last && (await present(actor, last)),
-      catch_up_id: isOwed ? (await idsOf(actor)).catchUp(clientToken) : null,
-      why,
-      held: endpoint?.held === true,
-    };
-  },
-);
+export const explainAsset = act('explain', orPlatformOrLook, async (actor, given: Asset) => {
+  const { client, platform_id: platformId } = given;
+  const { clientToken } = client;
+  const db = await actor.db();
+  const why = await readAsset(db, clientToken, platformId);
+  if (actor.by === 'publisher' && !isKnown(why)) throw await unknownAsset(db, clientToken, platformId);
+  const last = why.lastNotification;
+  const endpoint = actor.by === 'operator' ? await getEndpoint(db, clientToken) : undefined;
+  const isOwed = endpoint !== undefined && endpoint.owed > 0;
+  return {
+    client_token: clientToken,
+    ...presentAsset(why),
+    last_notification: last && (await present(actor, last)),
+    catch_up_id: isOwed ? (await idsOf(actor)).catchUp(clientToken) : null,
+    why,
+    held: endpoint?.held === true,
+  };
+});
 
 async function unknownAsset(db: Db, clientToken: string, given: string): Promise<ApiError> {
   const hint = askWhetherEmpty(given) || (await sayNearest(db, clientToken, given));

@@ -25,6 +25,7 @@ import {
   act,
   anyOrLook,
   anyOrSupport,
+  anyPublisher,
   look,
   support,
   type Tone,
@@ -48,8 +49,10 @@ export const showRegistration = act('registration show', anyOrLook, async (actor
   };
 });
 
+type WithUrl = About & { url: string };
+
 /** Refuses a client that has a URL, unless a repeat takes over what an equal call without an answer has stored. @throws ApiError 400 */
-export async function requireUnregistered(actor: Actor, { client, url }: About & { url: string }) {
+export async function requireUnregistered(actor: Actor, { client, url }: WithUrl) {
   const there = await getRegistration(await actor.db(), client.clientToken);
   if (there && (there.answered || there.url !== url)) throw alreadyRegistered(actor);
 }
@@ -63,7 +66,7 @@ const alreadyRegistered = (actor: Actor): ApiError =>
 /** Registers the one URL of a client. Once the caller has the answer, mark it as answered, by the nonce. */
 export const register = act(
   'registration',
-  { publisher: 'any' },
+  anyPublisher,
   async (actor, { client, url, verify }: About & { url: string; verify: boolean }, admit) => {
     const { clientToken } = client;
     await requireUnregistered(actor, { client, url });
@@ -123,14 +126,11 @@ export const reset = act('registration reset', support, async (actor, { client }
   return replace(actor, client, admit, { present, url: null });
 });
 
-export const change = act(
-  'registration change',
-  support,
-  async (actor, { client, url }: About & { url: string }, admit) => {
-    const { url: present } = await requireRegistration(await actor.db(), client);
-    return replace(actor, client, admit, { present, url });
-  },
-);
+export const change = act('registration change', support, async (actor, given: WithUrl, admit) => {
+  const { client, url } = given;
+  const { url: present } = await requireRegistration(await actor.db(), client);
+  return replace(actor, client, admit, { present, url });
+});
 
 /** Lists the former URLs of a client that are kept, the newest first. */
 export const listFormer = act('registration former', look, async (actor, { client }: About) => {
@@ -233,21 +233,18 @@ export async function sayFarewell(actor: Actor, client: Subject, url: string, ne
 const counted = { sends: 1, security: 'change' } as const;
 
 /** Sets or replaces the URL of an account for notices (contract, section 5b), and makes its signing secret if there is none. */
-export const setNoticesUrl = act(
-  'notices url set',
-  withSecrets,
-  async (actor, { client, url }: About & { url: string }, admit) => {
-    const { clientToken, accountId } = client;
-    const box = await actor.secretBox();
-    await actor.checkUrl(url);
-    await admit({ after: { url } }, counted);
-    const before = await getRegistration(await actor.db(), clientToken);
-    if (before) await sayFarewell(actor, client, before.url, url);
-    await actor.change((db) => setRecord(db, box, accountId, url));
-    await actor.wake(clientToken);
-    return showRegistration(actor, { client });
-  },
-);
+export const setNoticesUrl = act('notices url set', withSecrets, async (actor, given: WithUrl, admit) => {
+  const { client, url } = given;
+  const { clientToken, accountId } = client;
+  const box = await actor.secretBox();
+  await actor.checkUrl(url);
+  await admit({ after: { url } }, counted);
+  const before = await getRegistration(await actor.db(), clientToken);
+  if (before) await sayFarewell(actor, client, before.url, url);
+  await actor.change((db) => setRecord(db, box, accountId, url));
+  await actor.wake(clientToken);
+  return showRegistration(actor, { client });
+});
 
 /** Removes the URL for notices and its signing secrets. Notices that were not delivered yet are cancelled. */
 export const removeNoticesUrl = act(

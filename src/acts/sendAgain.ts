@@ -13,42 +13,39 @@ import { feedSince } from '../redis/notifications/updates.js';
 import type { AttemptRecord } from '../redis/owed/standing.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
 import { type Actor, type Admit, act, anyOrSupport, support, type Tone } from './act.js';
-import { type Listed, readPage } from './notifications.js';
+import { type Listed, type One, readPage } from './notifications.js';
 import { presentTime } from './present.js';
 import { type About, requireNotification, requireRegistration } from './subjects.js';
 
 /** Sends a notification again: a waiting one is due now, an ended one is owed again, or another of its asset that is owed or has failed. */
-export const redeliver = act(
-  'notification redeliver',
-  anyOrSupport,
-  async (actor, { client, id }: About & { id: string }, admit) => {
-    const { clientToken } = client;
-    const db = await actor.db();
-    const { notificationId, state } = await requireNotification(db, client, id);
-    await requireRegistration(db, client);
-    const entry = {
-      target: notificationId,
-      before: { client_token: clientToken, state },
-      after: { due: 'now' },
-      about: { notification_id: notificationId },
-    };
-    await admit(entry, { sends: 1 });
-    const dueId = await actor.change((own) => redeliverNotification(own, clientToken, notificationId));
-    // Its record may have expired meanwhile.
-    if (dueId === undefined) throw new ApiError('unknown_notification');
-    await actor.wake(clientToken);
-    const why = (await getNotification(db, clientToken, dueId))?.waitingReason;
-    const isSent = why === 'due' || why === 'in_flight';
-    return {
-      tone: isSent || why === undefined ? 'good' : ('warn' as Tone),
-      notification_id: dueId,
-      client_token: clientToken,
-      previous_state: state,
-      // Absent if it is sent now.
-      ...(!isSent && { waiting_reason: why }),
-    };
-  },
-);
+export const redeliver = act('notification redeliver', anyOrSupport, async (actor, given: One, admit) => {
+  const { client, id } = given;
+  const { clientToken } = client;
+  const db = await actor.db();
+  const { notificationId, state } = await requireNotification(db, client, id);
+  await requireRegistration(db, client);
+  const entry = {
+    target: notificationId,
+    before: { client_token: clientToken, state },
+    after: { due: 'now' },
+    about: { notification_id: notificationId },
+  };
+  await admit(entry, { sends: 1 });
+  const dueId = await actor.change((own) => redeliverNotification(own, clientToken, notificationId));
+  // Its record may have expired meanwhile.
+  if (dueId === undefined) throw new ApiError('unknown_notification');
+  await actor.wake(clientToken);
+  const why = (await getNotification(db, clientToken, dueId))?.waitingReason;
+  const isSent = why === 'due' || why === 'in_flight';
+  return {
+    tone: isSent || why === undefined ? 'good' : ('warn' as Tone),
+    notification_id: dueId,
+    client_token: clientToken,
+    previous_state: state,
+    // Absent if it is sent now.
+    ...(!isSent && { waiting_reason: why }),
+  };
+});
 
 interface Range extends About {
   /** Times are ms. */
@@ -101,50 +98,47 @@ interface Replayed extends Range {
  * Makes assets delivered in a span of time owed again, or stops that. Without `until`, until the first such act in a day: a repeat while it
  * runs, and for a day after, owes nothing twice.
  */
-export const replay = act(
-  'notification replay',
-  anyOrSupport,
-  async (actor, { stop = false, relative, again = false, ...given }: Replayed, admit) => {
-    const db = await actor.db();
-    const now = nowOf(db);
-    const { clientToken } = given.client;
-    // A new span is no repeat of the one that began then.
-    const anew = { ...given, ...(again && { until: given.until ?? now }), ...(stop && { dry_run: false }) };
-    const range = relative === undefined || again ? anew : await asBefore(actor, anew, relative);
-    // What is delivered between two repeats would be owed again by the second.
-    if (range.until !== undefined && range.until > now)
-      throw badParameter(`until must not be later than now, ${presentTime(now)}`);
-    const leaves = actor.by === 'operator' && !again ? now - samePurposeMs : undefined;
-    const found = await inSpan(actor, range, admit, async (own, asked) => {
-      const span = { ...asked, leaves };
-      if (stop) return { ...nothing, ...(await stopped(own, clientToken, span)) };
-      const counted = await countSpan(db, clientToken, span, actor.countPiece);
-      if (span.dryRun) return counted;
-      const { outcome, since, until } = await beginReplay(own, clientToken, span);
-      if (outcome === 'another')
-        throw badParameter(
-          `a replay from ${presentTime(since)} until ${presentTime(until)} runs: wait for its end, or stop it`,
-        );
-      if (outcome === 'begun' && relative !== undefined) {
-        const kept = JSON.stringify({ since: range.since, until: range.until });
-        await own.redis.set(db.client(clientToken).replayOf(relative), kept, 'PX', samePurposeMs);
-      }
-      return { ...counted, until, ...(outcome === 'same' && nothing) };
-    });
-    const whyNone: (typeof reasonsForNone)[number] = found.isSame
-      ? 'already_replayed'
-      : found.leftOut > 0
-        ? 'owed_again_lately'
-        : 'none_delivered';
-    return {
-      ...answerOf(range, { ...found, since: feedSince(db) }),
-      at_least: found.isAtLeast,
-      until: presentTime(found.until),
-      left_out: found.leftOut,
-      ...(found.count === 0 && !stop && { none_because: whyNone }),
-    };
-  },
-);
+export const replay = act('notification replay', anyOrSupport, async (actor, input: Replayed, admit) => {
+  const { stop = false, relative, again = false, ...given } = input;
+  const db = await actor.db();
+  const now = nowOf(db);
+  const { clientToken } = given.client;
+  // A new span is no repeat of the one that began then.
+  const anew = { ...given, ...(again && { until: given.until ?? now }), ...(stop && { dry_run: false }) };
+  const range = relative === undefined || again ? anew : await asBefore(actor, anew, relative);
+  // What is delivered between two repeats would be owed again by the second.
+  if (range.until !== undefined && range.until > now)
+    throw badParameter(`until must not be later than now, ${presentTime(now)}`);
+  const leaves = actor.by === 'operator' && !again ? now - samePurposeMs : undefined;
+  const found = await inSpan(actor, range, admit, async (own, asked) => {
+    const span = { ...asked, leaves };
+    if (stop) return { ...nothing, ...(await stopped(own, clientToken, span)) };
+    const counted = await countSpan(db, clientToken, span, actor.countPiece);
+    if (span.dryRun) return counted;
+    const { outcome, since, until } = await beginReplay(own, clientToken, span);
+    if (outcome === 'another')
+      throw badParameter(
+        `a replay from ${presentTime(since)} until ${presentTime(until)} runs: wait for its end, or stop it`,
+      );
+    if (outcome === 'begun' && relative !== undefined) {
+      const kept = JSON.stringify({ since: range.since, until: range.until });
+      await own.redis.set(db.client(clientToken).replayOf(relative), kept, 'PX', samePurposeMs);
+    }
+    return { ...counted, until, ...(outcome === 'same' && nothing) };
+  });
+  const whyNone: (typeof reasonsForNone)[number] = found.isSame
+    ? 'already_replayed'
+    : found.leftOut > 0
+      ? 'owed_again_lately'
+      : 'none_delivered';
+  return {
+    ...answerOf(range, { ...found, since: feedSince(db) }),
+    at_least: found.isAtLeast,
+    until: presentTime(found.until),
+    left_out: found.leftOut,
+    ...(found.count === 0 && !stop && { none_because: whyNone }),
+  };
+});
 
 const nothing = { count: 0, leftOut: 0, isAtLeast: false, isSame: true };
 
@@ -218,39 +212,36 @@ const perPage = 200;
 const pagesAtMost = 10;
 
 /** Sends each asset of the list again, once, by the newest of its notifications that match. */
-export const resend = act(
-  'notification resend',
-  support,
-  async (actor, { client, failure, dry_run = false, ...filter }: Resent, admit) => {
-    const { clientToken } = client;
-    const db = await actor.db();
-    await requireRegistration(db, client);
-    const newest = new Map<string, string>();
-    let cursor: string | undefined;
-    for (let i = 0; i === 0 || (cursor !== undefined && i < pagesAtMost); i++) {
-      const page = await readPage(db, client, { ...filter, limit: perPage, cursor }, actor.countPiece);
-      const ids = page.notifications.map(({ notificationId }) => notificationId);
-      const attempts = failure === undefined ? [] : await readAttemptsOf(db, clientToken, ids);
-      page.notifications.forEach(({ platformId, notificationId }, n) => {
-        const isMeant = isOfFailure(attempts[n] ?? [], failure);
-        if (isMeant && !newest.has(platformId)) newest.set(platformId, notificationId);
-      });
-      cursor = page.cursor;
-    }
-    let count = newest.size;
-    if (!dry_run && count > 0) {
-      const { state, platform_id, since, until } = filter;
-      const times = { since: presentTime(since), until: presentTime(until) };
-      await admit({ after: { count, state, platform_id, failure, ...times } });
-      const due = await mapInPages([...newest.values()], 50, (id) =>
-        actor.change((own) => redeliverNotification(own, clientToken, id)),
-      );
-      // The record of a failed one may be gone.
-      count = due.filter(Boolean).length;
-      await actor.wake(clientToken);
-    }
-    const tone: Tone = count > 0 ? 'good' : 'warn';
-    const covered = { since: presentTime(filter.since), until: presentTime(filter.until ?? Date.now()) };
-    return { tone, client_token: clientToken, dry_run, count, ...covered, has_more: cursor !== undefined };
-  },
-);
+export const resend = act('notification resend', support, async (actor, given: Resent, admit) => {
+  const { client, failure, dry_run = false, ...filter } = given;
+  const { clientToken } = client;
+  const db = await actor.db();
+  await requireRegistration(db, client);
+  const newest = new Map<string, string>();
+  let cursor: string | undefined;
+  for (let i = 0; i === 0 || (cursor !== undefined && i < pagesAtMost); i++) {
+    const page = await readPage(db, client, { ...filter, limit: perPage, cursor }, actor.countPiece);
+    const ids = page.notifications.map(({ notificationId }) => notificationId);
+    const attempts = failure === undefined ? [] : await readAttemptsOf(db, clientToken, ids);
+    page.notifications.forEach(({ platformId, notificationId }, n) => {
+      const isMeant = isOfFailure(attempts[n] ?? [], failure);
+      if (isMeant && !newest.has(platformId)) newest.set(platformId, notificationId);
+    });
+    cursor = page.cursor;
+  }
+  let count = newest.size;
+  if (!dry_run && count > 0) {
+    const { state, platform_id, since, until } = filter;
+    const times = { since: presentTime(since), until: presentTime(until) };
+    await admit({ after: { count, state, platform_id, failure, ...times } });
+    const due = await mapInPages([...newest.values()], 50, (id) =>
+      actor.change((own) => redeliverNotification(own, clientToken, id)),
+    );
+    // The record of a failed one may be gone.
+    count = due.filter(Boolean).length;
+    await actor.wake(clientToken);
+  }
+  const tone: Tone = count > 0 ? 'good' : 'warn';
+  const covered = { since: presentTime(filter.since), until: presentTime(filter.until ?? Date.now()) };
+  return { tone, client_token: clientToken, dry_run, count, ...covered, has_more: cursor !== undefined };
+});

@@ -10,7 +10,7 @@ import {
   type UrlRequest,
   waitingUrlRequests,
 } from '../redis/records/urlRequests.js';
-import { type Actor, act, look, support } from './act.js';
+import { type Actor, act, anyPublisher, look, support } from './act.js';
 import { presentTime } from './present.js';
 import { replace } from './registrations.js';
 import { type About, requireRegistration, type Subject } from './subjects.js';
@@ -18,7 +18,7 @@ import { type About, requireRegistration, type Subject } from './subjects.js';
 /** Asks operators for another URL, in the place of an earlier request. */
 export const requestUrl = act(
   'registration request',
-  { publisher: 'any' },
+  anyPublisher,
   async (actor, { client, url, reason }: About & { url: string; reason: string }, admit) => {
     const { clientToken } = client;
     const db = await actor.db();
@@ -34,15 +34,11 @@ export const requestUrl = act(
   },
 );
 
-export const showUrlRequest = act(
-  'registration requested',
-  { publisher: 'any' },
-  async (actor, { client }: About) => {
-    const found = await readUrlRequest(await actor.db(), await actor.secretBox(), client.clientToken);
-    if (found === undefined) throw new ApiError('no_url_request');
-    return presentRequest(found);
-  },
-);
+export const showUrlRequest = act('registration requested', anyPublisher, async (actor, given: About) => {
+  const found = await readUrlRequest(await actor.db(), await actor.secretBox(), given.client.clientToken);
+  if (found === undefined) throw new ApiError('no_url_request');
+  return presentRequest(found);
+});
 
 const presentRequest = ({ url, reason, state, at, until }: UrlRequest) => ({
   url,
@@ -53,56 +49,46 @@ const presentRequest = ({ url, reason, state, at, until }: UrlRequest) => ({
 });
 
 /** Lists the requests for another URL that wait: who asks, and which URL is to be replaced. */
-export const listUrlRequests = act(
-  'registration requests',
-  look,
-  async (actor, { client }: Partial<About>) => {
-    const db = await actor.db();
-    const waiting = await waitingUrlRequests(db, await actor.secretBox(), client?.clientToken);
-    return mapInPages(waiting, 50, async (one) => {
-      const present = await getRegistration(db, one.clientToken);
-      return {
-        ...presentRequest(one),
-        request: one.request,
-        client_token: one.clientToken,
-        account_id: (await getClient(db, one.clientToken))?.accountId ?? null,
-        asked_by: one.by,
-        // Its removal ends the request.
-        present_url: present ? actor.shownUrl(present.url) : null,
-        url: actor.shownUrl(one.url),
-      };
-    });
-  },
-);
+export const listUrlRequests = act('registration requests', look, async (actor, given: Partial<About>) => {
+  const db = await actor.db();
+  const waiting = await waitingUrlRequests(db, await actor.secretBox(), given.client?.clientToken);
+  return mapInPages(waiting, 50, async (one) => {
+    const present = await getRegistration(db, one.clientToken);
+    return {
+      ...presentRequest(one),
+      request: one.request,
+      client_token: one.clientToken,
+      account_id: (await getClient(db, one.clientToken))?.accountId ?? null,
+      asked_by: one.by,
+      // Its removal ends the request.
+      present_url: present ? actor.shownUrl(present.url) : null,
+      url: actor.shownUrl(one.url),
+    };
+  });
+});
 
 type Answering = About & {
   /** Its reference; by default of the one that waits. */
   request?: string | undefined;
 };
 
-export const acceptUrl = act(
-  'registration accept',
-  support,
-  async (actor, { client, request: wanted }: Answering, admit) => {
-    const { url, request } = await requireRequest(actor, client, wanted);
-    const { url: present } = await requireRegistration(await actor.db(), client);
-    return replace(actor, client, admit, { present, url, as: { request }, accepted: request });
-  },
-);
+export const acceptUrl = act('registration accept', support, async (actor, given: Answering, admit) => {
+  const { client, request: wanted } = given;
+  const { url, request } = await requireRequest(actor, client, wanted);
+  const { url: present } = await requireRegistration(await actor.db(), client);
+  return replace(actor, client, admit, { present, url, as: { request }, accepted: request });
+});
 
 /** Declines what a publisher has asked; its URL stays. */
-export const declineUrl = act(
-  'registration decline',
-  support,
-  async (actor, { client, request: wanted }: Answering, admit) => {
-    const { clientToken } = client;
-    const { request, url } = await requireRequest(actor, client, wanted);
-    await admit({ after: { declined: true, url, request } });
-    if (!(await actor.change((db) => declineRequest(db, clientToken, request))))
-      throw notAsked(clientToken, request);
-    return { client_token: clientToken, declined_url: url };
-  },
-);
+export const declineUrl = act('registration decline', support, async (actor, given: Answering, admit) => {
+  const { client, request: wanted } = given;
+  const { clientToken } = client;
+  const { request, url } = await requireRequest(actor, client, wanted);
+  await admit({ after: { declined: true, url, request } });
+  if (!(await actor.change((db) => declineRequest(db, clientToken, request))))
+    throw notAsked(clientToken, request);
+  return { client_token: clientToken, declined_url: url };
+});
 
 async function requireRequest(actor: Actor, { clientToken }: Subject, wanted?: string) {
   const found = await readUrlRequest(await actor.db(), await actor.secretBox(), clientToken);
