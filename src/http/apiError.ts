@@ -2,6 +2,7 @@ import { TooBusy } from '../delivery/hands.js';
 import { ResolverUnavailable } from '../outgoing/target.js';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { ChangeRefused } from '../redis/records/clients.js';
+import type { Rate } from '../redis/records/rates.js';
 import { SecretUnreadable } from '../redis/records/secretBox.js';
 import { type ErrorCode, errors, toOauthError, wordsOf } from './errors.js';
 
@@ -38,11 +39,7 @@ export function unavailable(cause: unknown, why = ''): ApiError {
   return new ApiError('temporarily_unavailable', message, { 'Retry-After': '1' }, cause);
 }
 
-export interface Quota {
-  name: string;
-  calls: number;
-  windowSeconds: number;
-}
+export type Quota = Rate & { name: string };
 
 /** Returns the error of a limit that is reached: every 429 names the limit, and says when to come again. */
 export function tooMany(message: string, quota: Quota, retryAfterMs: number): ApiError {

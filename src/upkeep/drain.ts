@@ -5,10 +5,7 @@ import { moveReplay } from '../redis/notifications/replay.js';
 import { type Plan, planCatchUp } from '../redis/owed/standing.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
 
-export interface Drained extends Omit<Plan, 'expired'> {
-  tookMs: number;
-  lastError?: string;
-}
+export type Drained = Awaited<ReturnType<typeof drainClient>>;
 
 /** While a client's notifications flow, catch-up returns after this time: it holds no slot for them. */
 const flowMs = 5000;

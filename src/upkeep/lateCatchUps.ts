@@ -8,7 +8,7 @@ import {
 import { waits } from '../redis/owed/waitReasons.js';
 import { noteOwed } from '../redis/records/attemptHistory.js';
 import { getClient } from '../redis/records/clients.js';
-import { noteCounts } from '../redis/records/counts.js';
+import { noteCounts, nothingCounted } from '../redis/records/counts.js';
 import { type Endpoint, getEndpoint, isAmiss } from '../redis/records/endpoint.js';
 import type { SweepRound } from './sweepRound.js';
 
@@ -34,16 +34,7 @@ export interface Swept {
  */
 export async function wakeLateCatchUps(round: SweepRound, counts: Swept, steadyMs: number): Promise<void> {
   const { db, catchUps } = round.deps;
-  const none = {
-    owed: 0,
-    owedClients: 0,
-    overdueClients: 0,
-    oldestOverdueMs: 0,
-    undeliveredMs: 0,
-    catchUps: 0,
-    failingOwed: 0,
-  };
-  const sum: Sum = { ...none, failing: {} };
+  const sum = structuredClone(nothingCounted);
   const failingAccounts = new Set<string | undefined>();
   const look = async (clientToken: string, wasAside: boolean) => {
     const endpoint = await getEndpoint(db, clientToken);
@@ -75,8 +66,8 @@ export async function wakeLateCatchUps(round: SweepRound, counts: Swept, steadyM
   }
   for await (const page of indexedClients(db, round.noteAway))
     await round.workOn(page, (clientToken) => look(clientToken, false));
-  const counted = { ...sum, failingAccounts: failingAccounts.size };
-  await Promise.all([noteCounts(db, 'counted', counted), noteOwed(db, sum.owed)]).catch(round.noteAway);
+  sum.failingAccounts = failingAccounts.size;
+  await Promise.all([noteCounts(db, 'counted', sum), noteOwed(db, sum.owed)]).catch(round.noteAway);
 }
 
 /** Nothing can be sent before a change that announces the client, and its catch-up is known to run. */
@@ -85,7 +76,7 @@ function isStopped({ waitingReason, inFlight, catchUpLateMs }: Endpoint): boolea
   return endsBy === 'change' && inFlight === 0 && catchUpLateMs < 0;
 }
 
-type Sum = Omit<NonNullable<Parameters<typeof noteCounts<'counted'>>[2]>, 'failingAccounts'>;
+type Sum = typeof nothingCounted;
 
 function addUpStopped(sum: Sum, owed: number): void {
   sum.owed += owed;

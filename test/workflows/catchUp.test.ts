@@ -13,7 +13,7 @@ const dayMs = 24 * hourMs;
 
 const clientToken = 'SITE0042';
 const input = { args: [{ clientToken }] as [{ clientToken: string }] };
-const nothing: Drained = { owed: 0, oldestAt: 0, reason: 'due', inMs: 0, tookMs: 0 };
+const nothing: Drained = { owed: 0, oldestAt: 0, reason: 'due', inMs: 0, tookMs: 0, lastError: undefined };
 
 /** The answers of drains are made up: the test checks when the workflow asks, by the server's clock. */
 describe('Catch-up waits for days', () => {

@@ -11,30 +11,28 @@ import { indexClient, isIndexed } from './nameIndex.js';
 import { noticeFields } from './notices.js';
 import { dropFormer } from './secrets.js';
 
+export const nothingCounted = {
+  owed: 0,
+  owedClients: 0,
+  /** Clients with owed assets that could have been sent more than 2 minutes ago. */
+  overdueClients: 0,
+  /** For how long something could have been sent to the client furthest behind, ms. */
+  oldestOverdueMs: 0,
+  /** How far behind now the time is until which all has arrived, of the client furthest behind to which something may be sent, ms. */
+  undeliveredMs: 0,
+  catchUps: 0,
+  /** Clients with a failing endpoint, by the class of its last failure; their accounts, and what they are owed. */
+  failing: {} as Record<string, number>,
+  failingAccounts: 0,
+  failingOwed: 0,
+};
+
 /** A part is missing until a sweep has noted it, and while its time lies ahead, because Redis' clock was set back; `ageMs`: its age. */
 export interface Counts {
   /** Over all clients whose keys can be read. */
-  counted?: {
-    owed: number;
-    owedClients: number;
-    /** Clients with owed assets that could have been sent more than 2 minutes ago. */
-    overdueClients: number;
-    /** For how long something could have been sent to the client furthest behind, ms. */
-    oldestOverdueMs: number;
-    /** How far behind now the time is until which all has arrived, of the client furthest behind to which something may be sent, ms. */
-    undeliveredMs: number;
-    catchUps: number;
-    /** Clients with a failing endpoint, by the class of its last failure; their accounts, and what they are owed. */
-    failing: Record<string, number>;
-    failingAccounts: number;
-    failingOwed: number;
-  } & Noted;
+  counted?: typeof nothingCounted & Noted;
   /** Registrations by the state that people see; those, and their accounts, to which an attempt was made in the last day. */
-  endpoints?: Record<
-    EndpointState | 'failedAssets' | 'keptFailed' | 'attempted' | 'attemptedAccounts' | 'amiss',
-    number
-  > &
-    Noted;
+  endpoints?: Awaited<ReturnType<typeof countEndpoints>> & Noted;
   /** The end of the last sweep; `steadyMs`: for how long Redis' clock had shown no jump then. */
   ended?: { brokenClients: number; steadyMs: number } & Noted;
 }
@@ -82,7 +80,7 @@ export async function countEndpoints(
   db: Db,
   told: { broken(clientToken: string, err: unknown): void; notice(clientToken: string): void },
   since = 0,
-): Promise<Omit<NonNullable<Counts['endpoints']>, keyof Noted>> {
+) {
   const counts = {
     active: 0,
     failing: 0,
