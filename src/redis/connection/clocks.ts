@@ -29,19 +29,14 @@ export async function witnessClocks(db: Db, log: Logger): Promise<void> {
       if (olderFrom > 0)
         log.error({ ...name, written_until: new Date(olderFrom).toISOString() }, explainOlder(olderFrom));
       const aheadMs = now - nowOf(db);
-      const differs = Math.abs(aheadMs) > shared.clocksAgreeMs;
-      if (differs !== db.health.differing.has(server)) {
-        if (differs) {
-          db.health.differing.add(server);
-          const says = 'nothing ends as failed, and no endpoint is suspended, until they agree';
-          log.error(
-            { ...name, redis_ahead_ms: aheadMs },
-            `the clocks of redis and this process differ: ${says}`,
-          );
-        } else {
-          db.health.differing.delete(server);
-          log.info(name, 'the clocks of redis and this process agree again');
-        }
+      const { differing } = db.health;
+      if (Math.abs(aheadMs) <= shared.clocksAgreeMs) {
+        if (differing.delete(server)) log.info(name, 'the clocks of redis and this process agree again');
+      } else if (!differing.has(server)) {
+        differing.add(server);
+        const says = 'nothing ends as failed, and no endpoint is suspended, until they agree';
+        const about = { ...name, redis_ahead_ms: aheadMs };
+        log.error(about, `the clocks of redis and this process differ: ${says}`);
       }
     }),
   );

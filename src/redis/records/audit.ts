@@ -56,14 +56,9 @@ export async function listChanges(db: Db, from: string, to = '+', part = '') {
   for await (const page of pagesOf(db, db.global.audit, [from, to], restsBetweenSteps()))
     for (const [id, flat] of page) {
       if (!flat.some((text) => parts.some((one) => text.includes(one)))) continue;
-      const {
-        before,
-        after,
-        cancels = 0,
-        ...said
-      } = Object.fromEntries(toPairs(flat)) as Record<keyof Change, string>;
-      const values = { before: JSON.parse(before), after: JSON.parse(after), cancels: Number(cancels) };
-      changes.push({ ...said, id, atMs: writtenAtMs(id), ...values });
+      const said = Object.fromEntries(toPairs(flat)) as Record<keyof Change, string>;
+      const [before, after] = [JSON.parse(said.before), JSON.parse(said.after)];
+      changes.push({ ...said, id, atMs: writtenAtMs(id), before, after, cancels: Number(said.cancels ?? 0) });
     }
   return changes;
 }
