@@ -138,7 +138,6 @@ const switched = (act: typeof pauseAccount, button: string, does: string) =>
   actOperation({
     act,
     button,
-    group: 'Delivery',
     does,
     input: z.object({ account_id: accountId }),
     answers: account.pick({ account_id: true, disabled: true, paused: true }).extend({ clients: integer(3) }),

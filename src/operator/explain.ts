@@ -45,8 +45,6 @@ export const explain = operation({
   answers: z
     .object({
       ...shownAnswer.shape,
-      client_token: anyClient,
-      platform_id: platformIdText,
       known_segments: integer(12),
       last_event: z.object({ event_id: text('an-7731'), at: time(), decision: text('queued') }).nullable(),
       last_notification: shownAnswer.nullable(),

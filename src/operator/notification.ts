@@ -68,7 +68,6 @@ export const notificationShow = actOperation({
 export const notificationRedeliver = actOperation({
   act: redeliver,
   button: 'Send again now',
-  group: 'Delivery',
   does: 'send a notification again now, or make a waiting one due',
   input,
   answers: z.object({
@@ -87,7 +86,6 @@ export const notificationRedeliver = actOperation({
 export const notificationCancel = actOperation({
   act: cancelNotification,
   button: 'Cancel',
-  group: 'Delivery',
   does: 'cancel a waiting notification',
   input,
   answers: z.object({ notification_id: notificationId, client_token: anyClient, state: text('cancelled') }),
@@ -165,7 +163,6 @@ const failures = ['failed', ...attemptErrors] as const;
 export const notificationResend = actOperation({
   act: resend,
   button: 'Send these again',
-  group: 'Delivery',
   does: 'send the notifications of a list again, each asset once',
   input: inOrder(
     z.object({
@@ -203,7 +200,6 @@ function range(verb: string, ended: string, untilDefault: string) {
   });
   return {
     button: verb === 'replay' ? 'Send delivered again' : `${capital(verb)} failed`,
-    group: 'Delivery' as const,
     fields,
     input: inOrder(fields),
     answers: z.object({

@@ -157,7 +157,7 @@ export interface Operation<Input extends z.ZodObject = z.ZodObject> {
   /** The words of the command, then its arguments, which are the first members of the input: `client set <token>`. */
   command: string;
   does: string;
-  /** At the desk: the button, and the group of its form; by default the words of the command. */
+  /** At the desk: the button, by default the words of the command, and the group of its form, by default Delivery. */
   button?: string;
   group?: Group;
   role: Role;

@@ -71,15 +71,14 @@ const changed = z.object({
   headers_left_behind,
   headers_back: z.array(text('x-gateway-key')),
 });
+const urlChange = { group: 'URL', answers: changed, shown: shownLeft } as const;
 
 export const registrationChange = actOperation({
   act: change,
   button: 'Change URL',
-  group: 'URL',
+  ...urlChange,
   does: 'replace the URL immediately, without a gap',
   input: input.extend({ url: url.describe('the new URL') }),
-  answers: changed,
-  shown: shownLeft,
   words: {
     not_registered: (client) =>
       `${client} has no URL to change: put a former one back (registration restore), or ask its publisher to register one.`,
@@ -108,13 +107,11 @@ export const registrationFormer = operation({
 export const registrationRestore = actOperation({
   act: restore,
   button: 'Put back URL',
-  group: 'URL',
+  ...urlChange,
   does: 'put a former URL back, unless the publisher has registered one since',
   input: input.extend({
     former: former.optional().describe('which one, as `registration former` lists it (default: the last)'),
   }),
-  answers: changed,
-  shown: shownLeft,
 });
 
 const request = text('req_9f86d081884c').regex(
@@ -158,11 +155,9 @@ const answeredInput = input.extend({
 export const registrationAccept = actOperation({
   act: acceptUrl,
   button: 'Accept',
-  group: 'URL',
+  ...urlChange,
   does: 'replace the URL by the one that the publisher has asked for',
   input: answeredInput,
-  answers: changed,
-  shown: shownLeft,
 });
 
 export const registrationDecline = actOperation({
@@ -184,7 +179,6 @@ const switched = z.object({
 export const registrationPause = actOperation({
   act: pause,
   button: 'Pause',
-  group: 'Delivery',
   does: 'pause all deliveries; owed assets stay owed',
   input,
   answers: switched,
@@ -194,7 +188,6 @@ export const registrationPause = actOperation({
 export const registrationResume = actOperation({
   act: resume,
   button: 'Resume',
-  group: 'Delivery',
   does: 'end a pause, and probe a suspended or failing endpoint now; what waits follows',
   input,
   answers: switched,
