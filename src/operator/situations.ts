@@ -3,7 +3,7 @@ import { mapInPages, restsBetweenSteps } from '../promises.js';
 import type { Db } from '../redis/connection/db.js';
 import { unlessBroken } from '../redis/connection/unavailable.js';
 import { clientsToLookAt } from '../redis/owed/owedClients.js';
-import { type Situation, waits } from '../redis/owed/waitReasons.js';
+import { waits } from '../redis/owed/waitReasons.js';
 import { clientTokens, getClient } from '../redis/records/clients.js';
 import { isAmissKnown } from '../redis/records/counts.js';
 import { type Endpoint, getEndpoint } from '../redis/records/endpoint.js';
@@ -13,7 +13,7 @@ import { type Endpoint, getEndpoint } from '../redis/records/endpoint.js';
  * sent for more than 2 minutes, and is not. `failed`: no receiver prevents deliveries now, and videos were given up. `draining`: due assets are sent as fast as the client's bounds allow. `clear`: nothing is
  * owed or overdue.
  */
-export const situationTable: Record<Situation, { todo: string; isTheirs?: true }> = {
+const table = {
   late: { todo: 'doctor; if all is ok there: registration resume CLIENT' },
   suspended: { todo: 'ask its publisher, then: registration resume CLIENT', isTheirs: true },
   failing: { todo: 'tell its publisher; it is probed', isTheirs: true },
@@ -25,7 +25,10 @@ export const situationTable: Record<Situation, { todo: string; isTheirs?: true }
   paused: { todo: 'if it may go on: registration resume CLIENT' },
   no_url: { todo: 'ask its publisher to register a URL' },
   clear: { todo: 'nothing' },
-};
+} satisfies Record<string, Remedy>;
+type Remedy = { todo: string; isTheirs?: true };
+export type Situation = keyof typeof table;
+export const situationTable: Record<Situation, Remedy> = table;
 /** Nothing waits with which a failing endpoint could be probed. */
 const idle = { todo: 'tell its publisher; its next video is the probe, or: registration test CLIENT' };
 export const situations = Object.keys(situationTable) as Situation[];

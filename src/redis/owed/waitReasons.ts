@@ -3,25 +3,11 @@
  * nothing. docs/reference/delivery.md says when each ends.
  */
 
-/** The situation of a client (operator/situations.ts says what an operator does in it). */
-export type Situation =
-  | 'late'
-  | 'suspended'
-  | 'failing'
-  | 'not_before'
-  | 'failed'
-  | 'retrying'
-  | 'draining'
-  | 'held'
-  | 'paused'
-  | 'no_url'
-  | 'clear';
-
 interface Wait {
   /** For people, after the state: `waiting: its turn comes now`. */
   says: string;
-  /** Of the client whose next notification waits for this reason; a `clear` one whose attempts fail is `retrying`. */
-  situation: Situation;
+  /** Of the client whose next notification waits for this reason (operator/situations.ts); a `clear` one whose attempts fail is `retrying`. */
+  situation: string;
   /**
    * What ends it: a place, for which its workflow waits; a time or an attempt's end; a change from outside, before which the sweep
    * leaves the client alone.
