@@ -58,13 +58,6 @@ async function claimNotices(deps: NoticesDeps, clientToken: string): Promise<voi
 const isGrowing = ({ field, at, since }: Notice, now: number): boolean =>
   field === 'failed_notice' && at <= now && now - at < 30_000 && now - since < 60_000;
 
-const beside: Record<Notice['field'], string> = {
-  state_notice: '',
-  secret_notice: '/secret',
-  failed_notice: '/failed',
-  url_notice: '/url',
-};
-
 /** Claims a notice for one recipient. A repeat finds the same notification, and an outdated one changes nothing. Catch-up delivers it. */
 async function claimNotice(
   { db, catchUps, metrics }: NoticesDeps,
@@ -74,7 +67,7 @@ async function claimNotice(
   body: string,
 ): Promise<void> {
   const change = `${kind}:${number}`;
-  const platformId = about + beside[field];
+  const platformId = field === 'state_notice' ? about : `${about}/${field.replace('_notice', '')}`;
   const event = { clientToken: recipient, platformId, eventId: change, segments: [change] };
   await announceClaims(db, recipient);
   const own = { notificationId: notificationId(event), acceptedAt: number, body };

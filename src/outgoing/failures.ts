@@ -8,10 +8,10 @@ import { type AttemptDetail, type AttemptError, connectDetail, dnsDetail } from 
 /**
  * A failure of this process or its host:
  * - `descriptors`: the process or the system has no file descriptor or no memory for a socket
- * - `resolver`: the resolver does not answer anyone (see names.ts)
+ * - `resolver`: the resolver does not answer anyone (see names.ts); checking this may take up to a second more than an attempt
  * - `network`: no interface, no route to anywhere, or no local port left
- * - `outside`: every other receiver is as silent (see reach.ts)
- * - `proxy`: the outgoing proxy is not reached, or refuses (see proxy.ts)
+ * - `outside`: none of the receivers of several accounts that answered today is reached, this one among them (see reach.ts)
+ * - `proxy`: the outgoing proxy is not reached, is silent or refuses (see proxy.ts)
  * - `stalled`: the process stood still for so long that the request may no longer be sent
  */
 export const ourFailures = ['descriptors', 'resolver', 'network', 'outside', 'proxy', 'stalled'] as const;

@@ -61,15 +61,7 @@ export const senderOf = (config: Config, policy = readTargetPolicy(config), reac
  * | closes or resets before the status line is complete; sends anything other than HTTP/1, 64 KiB of 1xx, or `101` | `protocol` |
  *
  * Each has a `detail` (details.ts). A connection that may be stale is replaced once, within the attempt (connection.ts). The time of an attempt covers name, connection, TLS and receiver, not the wait for a permit or for the right to look up a name.
- *
- * | the service | fails with `ours` |
- * |---|---|
- * | has no file descriptor or no memory for a socket | `descriptors` |
- * | has a resolver that does not answer; checking this may take up to a second more than `timeoutMs` | `resolver` |
- * | has a proxy that is not reached, is silent or refuses the tunnel | `proxy` |
- * | stood still for so long that the request may no longer be sent | `stalled` |
- * | has no route to anywhere, no interface that is up, or no local port left | `network` |
- * | reaches none of the receivers of several accounts that answered today, this one among them | `outside` |
+ * What fails here, rather than at the receiver, has `ours` (failures.ts).
  */
 export function createSender(settings: SenderSettings) {
   const { policy, timeoutMs, connectionsPerOrigin = Infinity, maxSockets = Infinity, ca } = settings;

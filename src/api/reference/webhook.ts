@@ -106,28 +106,21 @@ const answersToAttempt = {
   },
 };
 
-/** By what it shows: the kind, its reason, since how many seconds, and the failed attempts. */
-const notices: Record<string, [Notice['kind'], string, number, number]> = {
+/** By what it shows; `seconds`: since when. */
+const notices: Record<string, [kind: Notice['kind'], reason: string, seconds?: number, attempts?: number]> = {
   'One probe at a time from now on': ['endpoint.failing', '5 attempts failed in a row', 40, 5],
-  'Nothing is sent until the endpoint is resumed': ['endpoint.suspended', 'it answered 410', 9, 0],
+  'Nothing is sent until the endpoint is resumed': ['endpoint.suspended', 'it answered 410', 9],
   'Owed assets are delivered now': ['endpoint.recovered', 'a probe succeeded', 3600, 17],
-  'Recover these assets': ['notifications.failed', 'expired', 90, 0],
-  'If none of your people rotated it, find out who did': [
-    'secret.rotated',
-    'the signing secret was rotated',
-    0,
-    0,
-  ],
+  'Recover these assets': ['notifications.failed', 'expired', 90],
+  'If none of your people rotated it, find out who did': ['secret.rotated', 'the signing secret was rotated'],
   'If nobody of yours asked for it, ask the operator': [
     'registration.changed',
     'an operator has changed the URL',
-    0,
-    0,
   ],
 };
 
-const noticeBodies = Object.entries(notices).map(([shows, [kind, reason, seconds, attempts_failed]]) => {
-  const notice = { kind, at, reason, since: at - seconds * 1000, attempts_failed };
+const noticeBodies = Object.entries(notices).map(([shows, [kind, reason, seconds = 0, attempts = 0]]) => {
+  const notice = { kind, at, reason, since: at - seconds * 1000, attempts_failed: attempts };
   return [shows, noticeBody(notice, { accountId, clientToken, owed: 12, failed: 12_000 })];
 });
 
