@@ -1,5 +1,5 @@
 /** Accounts: created, with other credentials or scopes, disabled and enabled, paused and resumed; links to their console. */
-import { ApiError } from '../http/apiError.js';
+import { ApiError, refused } from '../http/apiError.js';
 import type { Db } from '../redis/connection/db.js';
 import {
   type Account,
@@ -109,7 +109,7 @@ interface AskedLink extends Omit<ConsoleGrant, 'by' | 'maySeeSecrets'> {
 /** Makes a link that opens the console of an account once. @param input.origin where browsers reach the console */
 export const makeConsoleLink = act('console', anyOrSupport, async (actor, given: AskedLink, admit) => {
   const { disabled = false, origin, scopes, ...asked } = given;
-  if (disabled) throw new ApiError('refused', 'The account is disabled');
+  if (disabled) throw refused('The account is disabled');
   const { accountId, access } = asked;
   if (accountId !== (actor.accountId ?? accountId)) throw new ApiError('unknown_account');
   await admit({ target: accountId, after: { access } }, { security: 'look' });

@@ -1,6 +1,6 @@
 /** The whole installation: who may come in as an operator, the key of its secrets, its store. */
 import { hostInUrl } from '../addresses.js';
-import { ApiError } from '../http/apiError.js';
+import { refused } from '../http/apiError.js';
 import { acceptEmpty as acceptRecord } from '../redis/connection/mark.js';
 import { noteNewestKey } from '../redis/records/installation.js';
 import {
@@ -15,8 +15,6 @@ import {
 import { reencryptSigningSecrets } from '../redis/records/secrets.js';
 import { act, admin } from './act.js';
 import { presentTime } from './present.js';
-
-const refused = (message: string) => new ApiError('refused', message);
 
 /** Makes a token with which a program signs in; only this answer has it. @param input.expires after how many ms it is no longer valid */
 export const createToken = act(

@@ -1,7 +1,7 @@
 /** Lists, shows, explains and cancels notifications. */
 import { z } from 'zod';
 import { shared } from '../constants.js';
-import { ApiError, badParameter } from '../http/apiError.js';
+import { ApiError, badParameter, refused } from '../http/apiError.js';
 import { wordsOf } from '../http/errors.js';
 import {
   askWhetherEmpty,
@@ -232,8 +232,7 @@ export const cancelNotification = act('notification cancel', support, async (act
   const { clientToken } = client;
   const db = await actor.db();
   const { notificationId, state, platformId } = await requireNotification(db, client, id);
-  const noLongerWaits = (now: string) =>
-    new ApiError('refused', `${notificationId} no longer waits: it is ${now}`);
+  const noLongerWaits = (now: string) => refused(`${notificationId} no longer waits: it is ${now}`);
   if (state !== 'waiting') throw noLongerWaits(state);
   const before = { client_token: clientToken, platform_id: platformId, state };
   const after = { state: 'cancelled' };

@@ -1,6 +1,6 @@
 /** The URL of a client, or of an account for notices, and the state of its endpoint. */
 import { randomBytes } from 'node:crypto';
-import { ApiError, unavailable } from '../http/apiError.js';
+import { ApiError, refused, unavailable } from '../http/apiError.js';
 import { idFromBytes, isNoticesClient } from '../ids.js';
 import { changedBody } from '../notices/notices.js';
 import { notificationRequest } from '../outgoing/notification.js';
@@ -152,13 +152,10 @@ export const restore = act(
     const kept = await formerUrls(db, await actor.secretBox(), clientToken);
     const wanted = former === undefined ? kept[0] : kept.find((one) => one.former === former);
     if (wanted === undefined)
-      throw new ApiError(
-        'refused',
-        `${clientToken} has no ${former ? 'such former URL' : 'former URL'} that is kept`,
-      );
+      throw refused(`${clientToken} has no ${former ? 'such former URL' : 'former URL'} that is kept`);
     const present = await getRegistration(db, clientToken);
     if (present?.isOperators === false)
-      throw new ApiError('refused', `${clientToken} has a URL that its publisher has registered since`);
+      throw refused(`${clientToken} has a URL that its publisher has registered since`);
     const { url, field: restored } = wanted;
     const as = { former: wanted.former };
     return replace(actor, client, admit, { present: present?.url, url, as, restored });
@@ -188,8 +185,7 @@ export async function replace(actor: Actor, client: Subject, admit: Admit, given
     url === null
       ? await actor.change((db) => resetRegistration(db, clientToken, seen))
       : await actor.change((db) => changeRegistration(db, clientToken, url, 'operator', seen));
-  if (done === undefined)
-    throw new ApiError('refused', `The URL of ${clientToken} has just been changed: look again`);
+  if (done === undefined) throw refused(`The URL of ${clientToken} has just been changed: look again`);
   await actor.claimNotices(clientToken);
   await actor.wake(clientToken);
   return { client_token: clientToken, ...done };

@@ -60,27 +60,24 @@ interface Range extends About {
 const failedAtMost = { publisher: 20_000, operator: 200_000 };
 
 /** Makes notifications that ended as failed in a span of time owed again, the oldest of them. */
-export const recover = act('notification recover', anyOrSupport, async (actor, range: Range, admit) => {
-  const told = (count: number) => {
-    if (count % 5000 === 0) actor.warn(`${count} are owed again so far.`);
-  };
-  return ofFailed(actor, range, admit, (db, span) =>
-    recoverFailed(db, range.client.clientToken, span, failedAtMost[actor.by], told),
-  );
-});
+export const recover = ofFailed('notification recover', recoverFailed, 'owed again');
 
 /** Lets notifications that ended as failed in a span of time go: the oldest of them end as cancelled. */
-export const dismiss = act('notification dismiss', anyOrSupport, (actor, range: Range, admit) =>
-  ofFailed(actor, range, admit, (db, span) =>
-    dismissFailed(db, range.client.clientToken, span, failedAtMost[actor.by]),
-  ),
-);
+export const dismiss = ofFailed('notification dismiss', dismissFailed);
 
-async function ofFailed(actor: Actor, range: Range, admit: Admit, carryOut: InSpan<{ more: number }>) {
-  const found = await inSpan(actor, range, admit, carryOut);
-  const { keepFailedMs } = (await actor.db()).settings;
-  const since = nowOf(await actor.db()) - keepFailedMs;
-  return { ...answerOf(range, { ...found, since }), more: found.more };
+/** @param became what an operator is told of many, meanwhile */
+function ofFailed(title: string, carryOut: typeof recoverFailed, became?: string) {
+  return act(title, anyOrSupport, async (actor, range: Range, admit) => {
+    const told = (count: number) => {
+      if (became && count % 5000 === 0) actor.warn(`${count} are ${became} so far.`);
+    };
+    const found = await inSpan(actor, range, admit, (db, span) =>
+      carryOut(db, range.client.clientToken, span, failedAtMost[actor.by], told),
+    );
+    const db = await actor.db();
+    const since = nowOf(db) - db.settings.keepFailedMs;
+    return { ...answerOf(range, { ...found, since }), more: found.more };
+  });
 }
 
 /** A relative span, given again within this time, is that of the first; and an operator's replay leaves out what was owed again in it. */

@@ -1,5 +1,5 @@
 /** The requests of publishers for another URL, which only operators change. */
-import { ApiError, badParameter } from '../http/apiError.js';
+import { ApiError, badParameter, refused } from '../http/apiError.js';
 import { mapInPages } from '../promises.js';
 import { getClient } from '../redis/records/clients.js';
 import { getRegistration } from '../redis/records/registrations.js';
@@ -97,7 +97,4 @@ async function requireRequest(actor: Actor, { clientToken }: Subject, wanted?: s
 }
 
 const notAsked = (clientToken: string, wanted?: string) =>
-  new ApiError(
-    'refused',
-    `${clientToken} has no ${wanted ? 'such request' : 'request'} for another URL that waits`,
-  );
+  refused(`${clientToken} has no ${wanted ? 'such request' : 'request'} for another URL that waits`);

@@ -29,6 +29,9 @@ export class ApiError extends Error {
 /** Returns the error for a wrong parameter, header or body; the message names it. */
 export const badParameter = (message: string): ApiError => new ApiError('invalid_request', message);
 
+/** Returns the error for what is understood, and not carried out as things are. */
+export const refused = (message: string): ApiError => new ApiError('refused', message);
+
 /**
  * Returns the error for a dependency that does not answer: whether anything happened is unknown.
  * @param cause for the log: an error, or a sentence
