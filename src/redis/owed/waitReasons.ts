@@ -30,11 +30,7 @@ export const waits = {
     situation: 'failing',
     endsBy: 'time',
   },
-  not_before: {
-    says: 'the endpoint asked to wait (Retry-After)',
-    situation: 'not_before',
-    endsBy: 'time',
-  },
+  not_before: { says: 'the endpoint asked to wait (Retry-After)', situation: 'not_before', endsBy: 'time' },
   rate: {
     says: 'its turn comes as fast as the rate of the site allows',
     situation: 'draining',
@@ -42,11 +38,7 @@ export const waits = {
   },
   full: { says: 'its turn comes when an attempt under way ends', situation: 'draining', endsBy: 'place' },
   paused: { says: 'deliveries are paused', situation: 'paused', endsBy: 'change' },
-  suspended: {
-    says: 'the endpoint is suspended until you resume',
-    situation: 'suspended',
-    endsBy: 'change',
-  },
+  suspended: { says: 'the endpoint is suspended until you resume', situation: 'suspended', endsBy: 'change' },
   no_registration: { says: 'no URL is registered', situation: 'no_url', endsBy: 'change' },
 } as const satisfies Record<string, Wait>;
 export type WaitReason = keyof typeof waits;

@@ -145,12 +145,7 @@ export async function listStateChanges(
   for (const [i, clientToken] of clientTokens.entries()) {
     const lines = lists[i] ?? [];
     if (lines instanceof Error) onBroken(clientToken, lines);
-    else
-      found.push(
-        ...changesIn(clientToken, lines)
-          .filter(({ at }) => at >= since)
-          .reverse(),
-      );
+    else found.push(...changesIn(clientToken, lines.reverse()).filter(({ at }) => at >= since));
   }
   return found;
 }
