@@ -20,9 +20,7 @@ import { act, admin, anyOrSupport, support } from './act.js';
 import { presentTime } from './present.js';
 import { sayFarewell } from './registrations.js';
 
-interface About {
-  account: Account;
-}
+type About = { account: Account };
 
 interface NewAccount {
   name: string;
@@ -101,10 +99,7 @@ export const enableAccount = switching('account enable', 'admin', 'disabled', fa
 export const pauseAccount = switching('account pause', 'support', 'paused', true);
 export const resumeAccount = switching('account resume', 'support', 'paused', false);
 
-interface AskedLink extends Omit<ConsoleGrant, 'by' | 'maySeeSecrets'> {
-  disabled?: boolean;
-  origin: string;
-}
+type AskedLink = Omit<ConsoleGrant, 'by' | 'maySeeSecrets'> & { disabled?: boolean; origin: string };
 
 /** Makes a link that opens the console of an account once. @param input.origin where browsers reach the console */
 export const makeConsoleLink = act('console', anyOrSupport, async (actor, given: AskedLink, admit) => {

@@ -191,10 +191,7 @@ const presentAnswer = ({ status, milliseconds, error, detail, remarks }: PostRes
   remarks,
 });
 
-interface Judged {
-  verdict: 'ok' | 'warn' | 'fail';
-  advice: string;
-}
+type Judged = { verdict: 'ok' | 'warn' | 'fail'; advice: string };
 
 const ok: Judged = { verdict: 'ok', advice: 'Nothing to do.' };
 const fail = (advice: string): Judged => ({ verdict: 'fail', advice });

@@ -199,10 +199,7 @@ export const isOfFailure = (attempts: readonly AttemptRecord[], failure: string 
   return failure === undefined || (failure === 'failed' ? error !== undefined : error === failure);
 };
 
-interface Resent extends About, Omit<Listed, 'limit' | 'cursor'> {
-  failure?: string | undefined;
-  dry_run?: boolean;
-}
+type Resent = About & Omit<Listed, 'limit' | 'cursor'> & { failure?: string | undefined; dry_run?: boolean };
 
 const perPage = 200;
 /** So many of a list are looked at. */

@@ -12,9 +12,7 @@ import { getRegistration, type Registration } from '../redis/records/registratio
 export type Subject = Pick<Client, 'clientToken' | 'accountId'>;
 
 /** What most acts take: the client that the act is about. */
-export interface About {
-  client: Subject;
-}
+export type About = { client: Subject };
 
 /**
  * Finds a client of the account, or any client if the caller may name any.

@@ -5,12 +5,7 @@ import { findNotification } from '../redis/notifications/notifications.js';
 import { type Account, getAccount } from '../redis/records/accounts.js';
 import { type Client, getClient } from '../redis/records/clients.js';
 
-interface Names {
-  client_token?: string;
-  account_id?: string;
-  account?: string;
-  notification_id?: string;
-}
+type Names = { client_token?: string; account_id?: string; account?: string; notification_id?: string };
 
 /** How a command writes the first member of its input. */
 export const subjects: Readonly<Record<string, string>> = {

@@ -14,12 +14,7 @@ export type Part =
   | { title?: string; facts: Readonly<Record<string, Value>> }
   | Table;
 
-interface Table {
-  head: readonly string[];
-  rows: readonly (readonly Value[])[];
-  none: string;
-  isCut?: boolean;
-}
+type Table = { head: readonly string[]; rows: readonly (readonly Value[])[]; none: string; isCut?: boolean };
 
 /** Shows an object: its members as facts, then each object and list among them. */
 export function shownOf(value: object, title?: string): Part[] {

@@ -54,12 +54,7 @@ export const explainOlder = (fromMs: number): string =>
   `the store is an older one: what was written after ${new Date(fromMs).toISOString()} is missing`;
 
 /** What happened to a server last, and when (by its clock): its clock stepped back by so much (ms), or its data became that of a time. */
-export interface Step {
-  server: string;
-  at: number;
-  backMs: number;
-  olderFrom: number;
-}
+export type Step = { server: string; at: number; backMs: number; olderFrom: number };
 
 /** Returns the last step back of each server's clock, and of its data. @throws errors of Redis */
 export async function readSteps(db: Db): Promise<Step[]> {

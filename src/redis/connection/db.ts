@@ -34,10 +34,7 @@ export interface Db {
 }
 
 /** Hears of the commands of the service: how long each took, ms, and why each that failed did. */
-export interface CommandObserver {
-  answered(milliseconds: number): void;
-  refused(reason: RedisReason): void;
-}
+export type CommandObserver = { answered(milliseconds: number): void; refused(reason: RedisReason): void };
 
 interface DbOptions extends Pick<Db, 'settings'>, Partial<Pick<Db, 'clockOffsetMs' | 'callersNow'>> {
   /** addresses.ts */

@@ -23,11 +23,7 @@ export async function redeliver(db: Db, clientToken: string, notificationId: str
 }
 
 /** A span of time. `dryRun` only counts. Times are ms. */
-export interface Range {
-  since: number;
-  until?: number | undefined;
-  dryRun: boolean;
-}
+export type Range = { since: number; until?: number | undefined; dryRun: boolean };
 
 /** Removes failed assets that were kept for long enough. @returns how many: 200 at most */
 export const trimFailed = (db: Db, clientToken: string): Promise<number> =>

@@ -8,10 +8,7 @@ import { runScript } from '../connection/library.js';
 import { ignore } from '../connection/unavailable.js';
 
 /** Where a reader continues: a position, and the asset that was there ('': none was). */
-export interface Place {
-  position: number;
-  platformId: string;
-}
+export type Place = { position: number; platformId: string };
 
 export const feedBeginning: Place = { position: 0, platformId: '' };
 

@@ -33,9 +33,7 @@ export interface ClaimedEvent extends Omit<ArrivedEvent, 'notify' | 'group'> {
 }
 
 /** The asset was forgotten before: its notifications have other ids than their events were given. */
-interface Renewed {
-  renewed?: Pick<ClaimedEvent, 'notificationId' | 'forgets'>;
-}
+type Renewed = { renewed?: Pick<ClaimedEvent, 'notificationId' | 'forgets'> };
 
 /** Why nothing of the client is sent until somebody acts. */
 type Stopped = 'paused' | 'suspended';

@@ -45,12 +45,7 @@ export interface Takes {
 }
 
 /** The end of an attempt: the receiver answered, or failed to. */
-export interface Verdict {
-  taken: Taken;
-  ok: boolean;
-  retryAfterMs?: number;
-  attempt: AttemptRecord;
-}
+export type Verdict = { taken: Taken; ok: boolean; retryAfterMs?: number; attempt: AttemptRecord };
 
 /** An endpoint's state without a pause that may hide it. */
 type EndpointHealth = 'active' | 'failing' | 'suspended';

@@ -12,10 +12,7 @@ import { accountIdOf, type Credentials, fingerprintOf, randomSecret, secretHash 
 export type AccessToken = NonNullable<Awaited<ReturnType<typeof findAccessToken>>> & Partial<MadeBy>;
 
 /** Of a session: who made its link, and whether that one may see and change secrets. */
-export interface MadeBy {
-  by: string;
-  maySeeSecrets: boolean;
-}
+export type MadeBy = { by: string; maySeeSecrets: boolean };
 
 const idPrefix = 'acc_';
 /** 32 bytes in base64url. */

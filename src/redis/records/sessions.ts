@@ -87,10 +87,7 @@ export interface ConsoleGrant extends MadeBy {
   scopes: string[];
 }
 
-export interface ConsoleSession extends ConsoleGrant {
-  accountName: string;
-  fingerprint: string;
-}
+export type ConsoleSession = ConsoleGrant & { accountName: string; fingerprint: string };
 
 /** A session of the console ends with its account, or when the account's tokens or its console have ended since. */
 export const consoleSessions = sessionsOf({
