@@ -208,14 +208,8 @@ async function sayNearest(db: Db, clientToken: string, given: string): Promise<s
     .replaceAll(/\p{Cf}/gu, '')
     .replaceAll(/\p{Zs}/gu, ' ')
     .trim();
-  const alike = [
-    bare,
-    given.normalize('NFC'),
-    given.normalize('NFD'),
-    `\ufeff${given}`,
-    `${given} `,
-    ` ${given}`,
-  ];
+  const normal = ['NFC', 'NFD'].map((form) => given.normalize(form));
+  const alike = [bare, ...normal, `\ufeff${given}`, `${given} `, ` ${given}`];
   for (const one of new Set(alike)) {
     if (one === given || one === '' || !isKnown(await readAsset(db, clientToken, one))) continue;
     const shown = JSON.stringify(one).replaceAll(

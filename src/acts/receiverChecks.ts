@@ -183,13 +183,9 @@ async function* piecesOf(bytes: Buffer): AsyncGenerator<Buffer> {
   }
 }
 
-const presentAnswer = ({ status, milliseconds, error, detail, remarks }: PostResult) => ({
-  status,
-  milliseconds: Math.round(milliseconds),
-  error,
-  detail,
-  remarks,
-});
+const presentAnswer = ({ status, milliseconds, error, detail, remarks }: PostResult) => {
+  return { status, milliseconds: Math.round(milliseconds), error, detail, remarks };
+};
 
 type Judged = { verdict: 'ok' | 'warn' | 'fail'; advice: string };
 

@@ -40,13 +40,9 @@ export const showUrlRequest = act('registration requested', anyPublisher, async 
   return presentRequest(found);
 });
 
-const presentRequest = ({ url, reason, state, at, until }: UrlRequest) => ({
-  url,
-  reason,
-  state,
-  asked_at: presentTime(at),
-  until: presentTime(until),
-});
+const presentRequest = ({ url, reason, state, at, until }: UrlRequest) => {
+  return { url, reason, state, asked_at: presentTime(at), until: presentTime(until) };
+};
 
 /** Lists the requests for another URL that wait: who asks, and which URL is to be replaced. */
 export const listUrlRequests = act('registration requests', look, async (actor, given: Partial<About>) => {

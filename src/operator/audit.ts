@@ -74,11 +74,8 @@ export const audit = operation({
     const lastAt = found[limit - 1]?.at ?? Number.POSITIVE_INFINITY;
     const entries = found.filter(({ at }) => at <= lastAt).map(shownOf);
     const nextMs = (entries.length < found.length ? lastAt : readMs) + 1;
-    return listed(entries, {
-      columns,
-      none,
-      next: isAll && entries.length === found.length ? undefined : String(nextMs),
-    });
+    const next = isAll && entries.length === found.length ? undefined : String(nextMs);
+    return listed(entries, { columns, none, next });
   },
 });
 

@@ -33,19 +33,12 @@ export async function carryOutThere(
   const url = new URL(`/operator/${nameOf(operation).replaceAll(' ', '/')}`, door.url);
   for (const [name, value] of Object.entries(changes ? {} : input))
     if (value !== undefined) url.searchParams.set(name, String(value));
-  const headers = { accept: answerType, authorization: `Bearer ${door.token}` };
+  const type = changes && { 'content-type': 'application/json' };
+  const headers = { accept: answerType, authorization: `Bearer ${door.token}`, ...type };
+  const sent = changes && { method: 'POST', body: JSON.stringify({ ...input, reason }) };
+  const signal = AbortSignal.timeout(answerWithinMs);
   const may = changes ? ' The command may or may not have taken effect.' : '';
-  const { response, text } = await fetch(url, {
-    redirect: 'error',
-    signal: AbortSignal.timeout(answerWithinMs),
-    ...(changes
-      ? {
-          method: 'POST',
-          headers: { ...headers, 'content-type': 'application/json' },
-          body: JSON.stringify({ ...input, reason }),
-        }
-      : { headers }),
-  })
+  const { response, text } = await fetch(url, { redirect: 'error', signal, headers, ...sent })
     .then(async (response) => ({ response, text: await response.text() }))
     .catch((err: Error) => {
       throw new Refused(`The operators' door does not answer at ${url.origin} (${reasonOf(err)}).${may}`);

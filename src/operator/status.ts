@@ -189,11 +189,9 @@ function describeFailures({ total = 0, failed = 0, starts: _, ...own }: Record<s
 /** `us`: the service fails to do something that it could do; `them`: only receivers prevent deliveries. */
 function judge(ours: string, clients: readonly ClientStatus[], failed: number) {
   const lost = failed === 0 ? '' : `${count(failed, 'video was', 'videos were')} given up.`;
-  const told = <V extends string>(verdict: V, tone: 'good' | 'warn' | 'bad', lead: string, text: string) => ({
-    verdict,
-    because: text,
-    heading: { tone, lead, text },
-  });
+  const told = <V extends string>(verdict: V, tone: 'good' | 'warn' | 'bad', lead: string, text: string) => {
+    return { verdict, because: text, heading: { tone, lead, text } };
+  };
   if (ours !== '') return told('us', 'bad', 'It is us.', joined(ours, lost));
   const theirs = say(clients, true);
   if (theirs !== '') return told('them', 'warn', 'It is them.', joined(`Endpoints: ${theirs}.`, lost));

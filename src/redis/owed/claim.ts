@@ -102,12 +102,9 @@ export async function claimAgain(db: Db, clientToken: string, events: readonly C
   requireData(db);
   // Redis may have lost the announcement, too.
   await announceClaims(db, clientToken);
-  const again = events.map(({ claim: lost, ...event }) => ({
-    ...event,
-    notify: true,
-    group: shared.withoutWorkflow,
-    lookedUp: lost - 1,
-  }));
+  const again = events.map(({ claim: lost, ...event }) => {
+    return { ...event, notify: true, group: shared.withoutWorkflow, lookedUp: lost - 1 };
+  });
   return claimOnly(db, clientToken, again);
 }
 

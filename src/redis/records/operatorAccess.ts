@@ -40,12 +40,11 @@ export async function listOperatorTokens(db: Db) {
     db.redis.hgetall(db.global.operatorTokens),
     db.redis.hgetall(db.global.operatorTokensUsed),
   ]);
-  return Object.keys(tokens)
-    .sort()
-    .map((name) => {
-      const { hash: _, ...token } = JSON.parse(tokens[name] ?? '') as StoredToken;
-      return { name, ...token, ...(used[name] && { lastUsedAtMs: Number(used[name]) }) };
-    });
+  const names = Object.keys(tokens).sort();
+  return names.map((name) => {
+    const { hash: _, ...token } = JSON.parse(tokens[name] ?? '') as StoredToken;
+    return { name, ...token, ...(used[name] && { lastUsedAtMs: Number(used[name]) }) };
+  });
 }
 
 export async function revokeOperatorToken(db: Db, name: string): Promise<void> {

@@ -78,13 +78,9 @@ export interface Replacing {
   accepted?: string;
 }
 
-const argsOf = ({ present, kept, restored = '', accepted = '' }: Replacing) => [
-  present,
-  kept?.field ?? '',
-  kept?.sealed ?? '',
-  restored,
-  accepted,
-];
+const argsOf = ({ present, kept, restored = '', accepted = '' }: Replacing) => {
+  return [present, kept?.field ?? '', kept?.sealed ?? '', restored, accepted];
+};
 
 /** Removes the URL; owed assets stay owed. `headers_left_behind`: names. @returns undefined if there was none, or another */
 export async function resetRegistration(db: Db, clientToken: string, replacing?: Replacing) {
