@@ -177,12 +177,8 @@ const answerOf = (
 
 type InSpan<Found> = (db: Db, span: Span & { dryRun: boolean }) => Promise<Found & { count: number }>;
 
-async function inSpan<Found>(
-  actor: Actor,
-  { client, since, until, dry_run: dryRun = false, reason }: Range,
-  admit: Admit,
-  carryOut: InSpan<Found>,
-) {
+async function inSpan<Found>(actor: Actor, range: Range, admit: Admit, carryOut: InSpan<Found>) {
+  const { client, since, until, dry_run: dryRun = false, reason } = range;
   if (since > (until ?? nowOf(await actor.db())))
     throw badParameter('since must not be later than until, or now');
   const after = { since: presentTime(since), until: presentTime(until) };

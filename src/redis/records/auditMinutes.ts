@@ -53,11 +53,7 @@ export interface Span {
 }
 
 /** Cuts a time into spans that take about as long to read each, from its end on if `isNewest`. @throws errors of Redis */
-export async function* spansOf(
-  db: Db,
-  { fromMs, toMs }: Pick<Span, 'fromMs' | 'toMs'>,
-  isNewest: boolean,
-): AsyncGenerator<Span> {
+export async function* spansOf(db: Db, { fromMs, toMs }: Pick<Span, 'fromMs' | 'toMs'>, isNewest: boolean) {
   for (let [from, to] = [minuteOf(fromMs), minuteOf(toMs)]; from <= to; ) {
     const border = await borderOf(db, from, to, isNewest);
     const [first, last] = isNewest ? [border, to] : [from, border];
@@ -72,7 +68,7 @@ export async function* spansOf(
       accounts: of('account'),
       clients: of('client'),
       cost: found.length + 2 * marks.length,
-    };
+    } satisfies Span;
     [from, to] = isNewest ? [from, border - 1] : [border + 1, to];
   }
 }
