@@ -84,11 +84,8 @@ export const listNotifications = act(
 export async function readPage(db: Db, { clientToken }: Subject, asked: Listed, onPiece?: OnPiece) {
   const { order, behind, ...filter } = filterOf(asked, clientToken);
   const { notifications, next } = await listRecords(db, clientToken, { ...filter, behind }, onPiece);
-  return {
-    notifications,
-    cursor: next && writeCursor(order, next, clientToken),
-    since: await completeSince(db, clientToken, order),
-  };
+  const since = await completeSince(db, clientToken, order);
+  return { notifications, cursor: next && writeCursor(order, next, clientToken), since };
 }
 
 /** In place of a client in a cursor. */
@@ -246,11 +243,7 @@ export const forgetAsset = act(
     await admit({ after: { platform_id: platformId }, cancels });
     const found = await actor.change((db) => forgetRecord(db, clientToken, platformId));
     if (found.cancelled !== undefined) actor.countCancelled(1);
-    return {
-      client_token: clientToken,
-      platform_id: platformId,
-      known_segments: found.knownSegments,
-      cancelled: found.cancelled,
-    };
+    const { knownSegments: known_segments, cancelled } = found;
+    return { client_token: clientToken, platform_id: platformId, known_segments, cancelled };
   },
 );

@@ -99,12 +99,8 @@ async function sendSigned(
   const startedAtMs = performance.now();
   const permit = await sender.permit(url, clientToken, answerWithinMs);
   if (permit === undefined) throw unavailable('too many POSTs wait for a connection');
-  const request = notificationRequest(
-    { notificationId: id, clientToken, platformId: 'test', event: 'test' },
-    secrets,
-    Date.now() - ageMs,
-    own,
-  );
+  const test = { notificationId: id, clientToken, platformId: 'test', event: 'test' } as const;
+  const request = notificationRequest(test, secrets, Date.now() - ageMs, own);
   const leftMs = answerWithinMs - (performance.now() - startedAtMs);
   const result = await permit.post(inPieces ? slowly(request) : request, leftMs);
   await permit.over();

@@ -24,13 +24,9 @@ export const redeliver = act('notification redeliver', anyOrSupport, async (acto
   const db = await actor.db();
   const { notificationId, state } = await requireNotification(db, client, id);
   await requireRegistration(db, client);
-  const entry = {
-    target: notificationId,
-    before: { client_token: clientToken, state },
-    after: { due: 'now' },
-    about: { notification_id: notificationId },
-  };
-  await admit(entry, { sends: 1 });
+  const before = { client_token: clientToken, state };
+  const about = { notification_id: notificationId };
+  await admit({ target: notificationId, before, after: { due: 'now' }, about }, { sends: 1 });
   const dueId = await actor.change((own) => redeliverNotification(own, clientToken, notificationId));
   // Its record may have expired meanwhile.
   if (dueId === undefined) throw new ApiError('unknown_notification');

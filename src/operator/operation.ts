@@ -229,11 +229,8 @@ export function actOperation<Input extends z.ZodObject, Value extends object, Gi
         throw inOperatorsWords(err, client?.clientToken, words);
       });
       const tone = toneOf(done);
-      return {
-        ...answer(pick(done) as Value, ...(shown?.(done, input) ?? [])),
-        tone,
-        ...(tone === 'bad' && { failed: failed(done) }),
-      };
+      const failure = tone === 'bad' && { failed: failed(done) };
+      return { ...answer(pick(done) as Value, ...(shown?.(done, input) ?? [])), tone, ...failure };
     },
   });
 }

@@ -107,12 +107,8 @@ export async function checkRedis(db: Db, config: Config): Promise<Finding[]> {
   ).catch(unlessRefused);
   const secrets = await Promise.all([checkSecrets(db, config), checkAlike(db, config)]).catch(unlessRefused);
   const isAmiss = amiss.some(({ check, level }) => level === 'fail' && check !== 'redis data');
-  return [
-    ...(isAmiss ? [] : [finding('redis', 'ok', serves)]),
-    ...amiss,
-    ...servers.flat(),
-    ...secrets.flat(),
-  ];
+  const serving = isAmiss ? [] : [finding('redis', 'ok', serves)];
+  return [...serving, ...amiss, ...servers.flat(), ...secrets.flat()];
 }
 
 /** A step back is told for a day. */

@@ -76,12 +76,8 @@ async function look(operator: Operator) {
   });
   const late = clients.filter(({ situation }) => situation === 'late');
   late.sort((a, b) => b.endpoint.overdueMs - a.endpoint.overdueMs);
-  const ours = [
-    ...problems,
-    ...(await describeRefusals(lately)),
-    ...describeFailures(lately),
-    temporal.problem,
-  ];
+  const refusals = await describeRefusals(lately);
+  const ours = [...problems, ...refusals, ...describeFailures(lately), temporal.problem];
   ours.push(...(await describeFailedTasks(operator).catch(() => [])));
   ours.push(...ownProblems(late, broken, ended?.ageMs));
   if (temporal.workers === 0) ours.push('No worker asks Temporal for work.');

@@ -73,12 +73,8 @@ export function openNodes(
 ): { redis: Redis; nodes: Nodes } {
   // Further members would be options of the connection.
   const own = certificate && { cert: certificate.cert, key: certificate.key };
-  const known = {
-    greet: greetingOn(channel),
-    announced: new Map(),
-    turned: new WeakMap(),
-    lost: new WeakMap(),
-  };
+  const greet = greetingOn(channel);
+  const known = { greet, announced: new Map(), turned: new WeakMap(), lost: new WeakMap() };
   const options = {
     // Neither HELLO nor INFO nor CLIENT is needed then; whether a server answers is asked by `greet`.
     protocol: 2 as const,

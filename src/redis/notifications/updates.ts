@@ -64,11 +64,8 @@ export async function readUpdates(db: Db, clientToken: string, limit: number, af
   }
   if (unknown.length > 0) await runScript(db, 'dropUpdates', clientToken, withSlots(unknown));
   const [platformId, position] = page.at(-1) ?? [after.platformId, after.position];
-  return {
-    updates,
-    end: { platformId, position: Number(position) } satisfies Place,
-    hasMore: entries.length > limit,
-  };
+  const end: Place = { platformId, position: Number(position) };
+  return { updates, end, hasMore: entries.length > limit };
 }
 
 /** Returns since when the feed is complete, ms; undefined: it is complete at any age. */

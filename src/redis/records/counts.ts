@@ -81,15 +81,8 @@ export async function countEndpoints(
   told: { broken(clientToken: string, err: unknown): void; notice(clientToken: string): void },
   since = 0,
 ) {
-  const counts = {
-    active: 0,
-    failing: 0,
-    paused: 0,
-    suspended: 0,
-    failedAssets: 0,
-    keptFailed: 0,
-    attempted: 0,
-  };
+  const states: Record<EndpointState, number> = { active: 0, failing: 0, paused: 0, suspended: 0 };
+  const counts = { ...states, failedAssets: 0, keptFailed: 0, attempted: 0 };
   const accounts = new Set<string | null>();
   const amiss = new Set<string>();
   const read = 'paused held state last_success_at last_failure_at former_end changed_at'.split(' ');
