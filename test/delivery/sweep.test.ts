@@ -48,7 +48,7 @@ describe('the sweep', () => {
   it('logs the changes of a busy operator in steps, between which the log is written', async () => {
     const change = { who: 'Busy', what: 'client set', before: null, after: null };
     const changed = Array.from({ length: 2_000 }, (_, i) => `N${i}`);
-    for (const target of changed) await recordChange(h.db, { ...change, target });
+    await Promise.all(changed.map((target) => recordChange(h.db, { ...change, target })));
     const targets: unknown[] = [];
     const rounds = [0];
     const info = ({ who, target }: { who?: string; target?: string }) => {
