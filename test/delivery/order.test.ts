@@ -7,7 +7,7 @@ import { setClient } from '../../src/redis/records/clients.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { changeRegistration } from '../../src/redis/records/registrations.js';
 import { begun, closeGate, type Receiver, startReceiver, until } from '../receiver.js';
-import { afterTest, opened, useOpened } from '../servers.js';
+import { afterTest, dbWith, opened, useOpened } from '../servers.js';
 import { arrivedEvent, type Settings, startHarness, useHarness } from '../service.js';
 
 describe('A retry comes at its time', () => {
@@ -92,8 +92,7 @@ describe('An event in flight in another process', () => {
       scripts++;
       return h.db.redis.call(name, args);
     };
-    const redis = Object.assign(Object.create(h.db.redis), { call });
-    const [outcome] = await deliverEvents({ ...h.deps, db: { ...h.db, redis } }, [event], 3000);
+    const [outcome] = await deliverEvents({ ...h.deps, db: dbWith(h.db, { call }) }, [event], 3000);
     assert.equal(outcome?.state, 'waiting');
     assert.ok(scripts <= 10, `${scripts} scripts`);
   });
