@@ -86,26 +86,40 @@ export interface Service extends Program {
   secretsKey: string;
 }
 
-/**
- * `node dist/src/main.js <role>`, ready; `npm test` has built it before.
- * @param folder where the service is, built
- */
-export async function startService(env: Record<string, string> = {}, role: Role = 'all', folder?: string) {
-  const service = await beginService(env, role, folder);
+interface Launched {
+  /** Where the service is, built. */
+  folder?: string;
+  /** Runs it there if it is given the role. */
+  command?: readonly string[];
+}
+
+export const built = [process.execPath, 'dist/src/main.js'] as const;
+
+/** `node dist/src/main.js <role>`, ready; `npm test` has built it before. */
+export async function startService(env: Record<string, string> = {}, role: Role = 'all', how: Launched = {}) {
+  const service = await beginService(env, role, how);
   const at = role === 'worker' ? service.adminUrl : service.url;
   await service.until('the service is ready', async () => (await fetch(`${at}/readyz`)).ok);
   return service;
 }
 
+/** What a service says that ends instead of being ready. Never rejects. */
+export const refusalOf = (env: Record<string, string>): Promise<string> =>
+  startService(env).then(
+    (service) => service.stop().then(() => 'it started'),
+    (err: Error) => err.message,
+  );
+
 /** As `startService`, ready or not. */
 export async function beginService(
   env: Record<string, string> = {},
   role: Role = 'all',
-  folder = join(import.meta.dirname, '..'),
+  { folder = join(import.meta.dirname, '..'), command = built }: Launched = {},
 ): Promise<Service> {
   const { KEY_PREFIX: prefix = uniquePrefix(), TASK_QUEUE: taskQueue = `${prefix}queue` } = env;
   const { PORT: port = await freePort(), ADMIN_PORT: adminPort = await freePort() } = env;
-  const program = startProgram(process.execPath, ['dist/src/main.js', role], {
+  const [program = '', ...args] = command;
+  const started = startProgram(program, [...args, role], {
     cwd: folder,
     env: {
       REDIS_URL: servers().redisUrl,
@@ -123,5 +137,5 @@ export async function beginService(
   const url = `http://127.0.0.1:${port}`;
   const adminUrl = `http://127.0.0.1:${adminPort}`;
   watchAnswers(url);
-  return Object.assign(program, { url, adminUrl, prefix, taskQueue, secretsKey });
+  return Object.assign(started, { url, adminUrl, prefix, taskQueue, secretsKey });
 }

@@ -117,6 +117,12 @@ export const succeeds = (what: Promise<unknown>): Promise<boolean> =>
     () => false,
   );
 
+/** What is begun before the test that awaits it: a rejection fails that test, and no other. */
+export function begun<T>(what: Promise<T>): Promise<T> {
+  what.catch(() => undefined);
+  return what;
+}
+
 export async function until<T>(
   what: string,
   look: () => Promise<T | undefined | false> | T | undefined | false,

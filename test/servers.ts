@@ -79,6 +79,12 @@ export async function connectDb(
   return db;
 }
 
+/** A store of which some commands are the test's. */
+export const dbWith = (db: Db, commands: object): Db => ({
+  ...db,
+  redis: Object.assign(Object.create(db.redis), commands),
+});
+
 /**
  * Declares a test that watches or breaks the connection to one Redis. It is left out if the tests run on a cluster
  * (`TEST_REDIS=cluster`): test/faults/failover.test.ts breaks nodes of a cluster.

@@ -7,11 +7,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { freePort } from '../local/ports.js';
-import { projectDir } from '../src/operator/npmStart.js';
 import { tried } from './families.js';
 import { openCli } from './operator/cli.js';
 import { startOwnCluster, startOwnRedis } from './ownRedis.js';
-import { beginService, startProgram, startService } from './program.js';
+import { beginService, built, refusalOf, startService } from './program.js';
 import { newPublisher, publishOne } from './publisher.js';
 import { startSentinel } from './redisSentinels.js';
 import { startRespProxy } from './respProxy.js';
@@ -69,15 +68,15 @@ describe('A process whose store cannot serve', () => {
       /names no Sentinels, or the Sentinels have no primary/,
     ],
   };
-  for (const [what, [url, named, says = named]] of tried(Object.entries(rows), 2)) {
+  const chosen = tried(Object.entries(rows), 2);
+  const ends = forSuite(() =>
+    Object.fromEntries(chosen.map(([what, [url]]) => [what, refusalOf({ REDIS_URL: url() })])),
+  );
+  for (const [what, [url, named, says = named]] of chosen) {
     it(`ends in one message if it ${what}, and status and doctor say it`, async () => {
-      const REDIS_URL = url();
-      const cli = await openCli({ REDIS_URL });
-      const [ended, status, doctor] = await Promise.all([
-        startService({ REDIS_URL }).then(
-          () => assert.fail('it started'),
-          (err: Error) => err.message,
-        ),
+      const cli = await openCli({ REDIS_URL: url() });
+      const [ended = '', status, doctor] = await Promise.all([
+        ends[what],
         cli.run(['status']),
         cli.run(['doctor']),
       ]);
@@ -103,24 +102,23 @@ describe('A process whose store cannot serve', () => {
 });
 
 describe('A process that cannot listen', () => {
-  const rows: Record<string, () => Record<string, string>> = {
-    PORT: () => ({ PORT: String(servers().temporalAddress.split(':')[1]) }),
-    HOST: () => ({ HOST: 'nosuch.invalid' }),
-    ADMIN_HOST: () => ({ ADMIN_HOST: '192.0.2.1' }),
+  const cannot = 'says so in one sentence, with';
+  const noPort =
+    /ended: cannot listen on \S+, port \d+: .*\. HOST, PORT, ADMIN_HOST and ADMIN_PORT say where\.\n/;
+  const rows: Record<string, [env: () => Record<string, string>, says: RegExp]> = {
+    [`${cannot} PORT`]: [() => ({ PORT: String(servers().temporalAddress.split(':')[1]) }), noPort],
+    [`${cannot} HOST`]: [() => ({ HOST: 'nosuch.invalid' }), noPort],
+    [`${cannot} ADMIN_HOST`]: [() => ({ ADMIN_HOST: '192.0.2.1' }), noPort],
+    'or read the certificates of receivers ends before it waits for Redis': [
+      () => ({ TRUSTED_ROOTS_FILE: '/nowhere', REDIS_URL: 'redis://127.0.0.1:1' }),
+      /ended: wrong settings:\n {2}TRUSTED_ROOTS_FILE: /,
+    ],
   };
-  for (const [name, env] of tried(Object.entries(rows), 2)) {
-    it(`says so in one sentence, with ${name}`, async () => {
-      await assert.rejects(
-        startService(env()),
-        /ended: cannot listen on \S+, port \d+: .*\. HOST, PORT, ADMIN_HOST and ADMIN_PORT say where\.\n/,
-      );
-    });
-  }
-
-  it('or read the certificates of receivers ends before it waits for Redis', async () => {
-    const env = { TRUSTED_ROOTS_FILE: '/nowhere', REDIS_URL: 'redis://127.0.0.1:1' };
-    await assert.rejects(startService(env), /ended: wrong settings:\n {2}TRUSTED_ROOTS_FILE: /);
-  });
+  const ends = forSuite(() =>
+    Object.fromEntries(Object.entries(rows).map(([what, [env]]) => [what, refusalOf(env())])),
+  );
+  for (const [what, [, says]] of Object.entries(rows))
+    it(what, async () => assert.match((await ends[what]) ?? '', says));
 });
 
 describe('Redis 7.0, as Debian 12 has it', () => {
@@ -187,18 +185,12 @@ describe('A process whose store is away when it starts', () => {
     assert.equal(await service.stop(), 0);
   });
 
-  it('serves although the store asks for no password, and its log says so', async () => {
-    const redis = opened(await startOwnRedis());
+  it('serves although the store asks for no password, which its log says, and ends at SIGTERM if the store has left', async () => {
+    const redis = await startOwnRedis();
     const service = await startService({ REDIS_URL: redis.url.replace('//', '//:pw@') });
     assert.doesNotMatch(service.stdout, /credentials/);
     assert.match(service.stdout, /"msg":"[^"]*does not require a password/);
     assert.equal(service.stderr, '');
-    assert.equal(await service.stop(), 0);
-  });
-
-  it('ends at SIGTERM too if the store leaves later', async () => {
-    const redis = await startOwnRedis();
-    const service = await startService({ REDIS_URL: redis.url });
     await redis.stop();
     assert.equal(await service.stop(), 0);
   });
@@ -207,38 +199,27 @@ describe('A process whose store is away when it starts', () => {
 describe('A process whose log', () => {
   const outputs: Record<string, string> = {
     'finds no room on its disk': '> /dev/full',
-    'is a pipe that nobody reads': '1<> "$1"; rm "$1"',
+    'is a pipe that nobody reads': '1<> "$0"; rm "$0"',
   };
   for (const [what, output] of tried(Object.entries(outputs), 2)) {
     it(`${what} serves, ends at SIGTERM`, async function () {
       if (!existsSync('/dev/full')) this.skip();
-      const env = await newEnvironment();
-      const run = `mkfifo "$1"; exec ${output}; exec "$0" dist/src/main.js all`;
-      const args = ['-c', run, process.execPath, join(tmpdir(), env.KEY_PREFIX)];
-      const service = startProgram('sh', args, { env, cwd: projectDir });
-      const url = `http://127.0.0.1:${env.PORT}`;
-      await service.until('it is ready', async () => (await fetch(`${url}/readyz`)).ok);
+      const run = `mkfifo "$0"; exec ${output}; exec "$@"`;
+      const command = ['sh', '-c', run, join(tmpdir(), uniquePrefix()), ...built];
+      const service = await startService({}, 'all', { command });
       // Each is a line of the log: more than a pipe takes.
-      for (let i = 0; i < 600; i++) await (await fetch(`${url}/nowhere`)).text();
+      for (let i = 0; i < 600; i++) await (await fetch(`${service.url}/nowhere`)).text();
       assert.equal(await service.stop(), 0);
       assert.equal(service.said(), '');
     });
   }
 });
 
-async function newEnvironment() {
-  const { redisUrl: REDIS_URL, temporalAddress: TEMPORAL_ADDRESS } = servers();
-  const [PORT, ADMIN_PORT] = [String(await freePort()), String(await freePort())];
-  const KEY_PREFIX = uniquePrefix();
-  return { PORT, ADMIN_PORT, REDIS_URL, TEMPORAL_ADDRESS, KEY_PREFIX, TASK_QUEUE: KEY_PREFIX };
-}
-
 it('A process that may open few files takes fewer connections, and says both', async () => {
-  const env = await newEnvironment();
-  const run = 'ulimit -n 400; exec "$0" dist/src/main.js all';
-  const service = startProgram('sh', ['-c', run, process.execPath], { env, cwd: projectDir });
+  const command = ['sh', '-c', 'ulimit -n 400; exec "$0" "$@"', ...built];
+  const service = await beginService({}, 'all', { command });
   await service.says(/"open_files":400,.*\n(.*\n)*.*"ready"/);
-  const sockets = Array.from({ length: 400 }, () => connect(Number(env.PORT), '127.0.0.1'));
+  const sockets = Array.from({ length: 400 }, () => connect(Number(new URL(service.url).port), '127.0.0.1'));
   for (const socket of sockets) socket.on('error', () => undefined);
   await service.says(/"open":236,.*further connections are closed/);
   for (const socket of sockets) socket.destroy();
@@ -257,12 +238,12 @@ it('A process that meets an error that nobody handles ends with its text, withou
 });
 
 describe('A process that npm started', () => {
-  for (const role of tried(['api', 'worker', 'all'], 2)) {
+  for (const role of tried(['api', 'worker', 'all'] as const, 2)) {
     it(`ends in order when npm is told to end, once or twice: ${role}`, async () => {
-      const env = { ...(await newEnvironment()), SHUTDOWN_DELAY_SECONDS: '1' };
-      const npm = startProgram('npm', ['run', '-s', role], { env, cwd: projectDir });
+      const command = ['npm', 'run', '-s'];
+      const npm = await beginService({ SHUTDOWN_DELAY_SECONDS: '1' }, role, { command });
       await npm.says(/"ready"/);
-      const metrics = await (await fetch(`http://127.0.0.1:${env.ADMIN_PORT}/metrics`)).text();
+      const metrics = await (await fetch(`${npm.adminUrl}/metrics`)).text();
       const isApi = metrics.includes('\nasset_update_updates_waiting_calls 0');
       assert.equal(isApi, role !== 'worker', 'an alert sees that the last API is gone');
       void npm.stop();

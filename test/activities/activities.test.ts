@@ -11,7 +11,7 @@ import { setClient } from '../../src/redis/records/clients.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import type { Drained } from '../../src/upkeep/drain.js';
 import { closeGate, startReceiver, until } from '../receiver.js';
-import { forTest, opened } from '../servers.js';
+import { dbWith, forTest, opened } from '../servers.js';
 import { arrivedEvent, startHarness } from '../service.js';
 
 /** On a real Redis; no worker runs, so that nothing else delivers. */
@@ -113,10 +113,8 @@ describe('Activities', () => {
       await heartbeat;
       return [];
     };
-    const redis = Object.assign(Object.create(h.db.redis), { zrange });
-    const sweeping = env.run(() =>
-      createActivities({ ...h.deps, db: { ...h.db, redis } }).sweepOwedClients(),
-    );
+    const { sweepOwedClients } = createActivities({ ...h.deps, db: dbWith(h.db, { zrange }) });
+    const sweeping = env.run(() => sweepOwedClients());
     assert.deepEqual(await heartbeat, [{ looked: 1, woken: 0, replaced: 0 }]);
     await sweeping;
   });

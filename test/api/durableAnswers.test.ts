@@ -4,7 +4,7 @@ import { slotOf } from '../../src/redis/connection/keys.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { openCli } from '../operator/cli.js';
 import { startOwnCluster, startOwnRedis } from '../ownRedis.js';
-import { until } from '../receiver.js';
+import { begun, until } from '../receiver.js';
 import { forSuite, useOpened } from '../servers.js';
 import { type Customer, type Harness, keptLog, newCustomer, newToken, startHarness } from '../service.js';
 
@@ -17,6 +17,7 @@ describe('With REDIS_ACK_REPLICAS=1 and no replica left', () => {
   let api: Harness;
   let platform: Customer;
   let client: string;
+  let operators: Promise<unknown>;
   const { log, lines } = keptLog();
 
   const ofSuite = useOpened();
@@ -31,34 +32,46 @@ describe('With REDIS_ACK_REPLICAS=1 and no replica left', () => {
     );
     platform = await newCustomer(api, ['enrichments']);
     client = await api.newClient(url);
+    const another = await api.newClient(url);
     await replica.stop();
+    operators = begun(Promise.all([mint(), pause(another)]));
   });
+
+  async function mint(): Promise<void> {
+    const account = await createAccount(api.db, { name: 'Another' });
+    const minted = newToken(api, account).then((token) => token ?? Promise.reject(new Error('503')));
+    await assert.rejects(minted);
+  }
+
+  async function pause(another: string): Promise<void> {
+    const cli = await openCli();
+    const env = { REDIS_URL: primary.url, KEY_PREFIX: api.prefix, REDIS_ACK_REPLICAS: '1' };
+    const ran = await cli.run(['registration', 'pause', another], { env });
+    assert.notEqual(ran.status, 0);
+    assert.match(ran.stderr, /may or may not have taken effect/);
+  }
 
   it('no event is answered 202, also if an earlier one brought the same segments or is sent again, or its client has no URL; and no page of updates', async () => {
     const event = { client_token: client, event_id: 'first' };
-    for (const [what, sent] of [
-      ['the first', event],
-      ['the same segments again', { ...event, event_id: 'second' }],
-      ['the same event again', event],
-      ['a silent one', { ...event, event_id: 'third', segments: ['b'], notify: false }],
-      ['one of a client without a URL', { ...event, client_token: platform.client_token }],
-    ] as const) {
-      const { status, text } = await publish(platform, sent);
+    const isRefused = async (what: string, answer: Promise<{ status: number; text: string }>) => {
+      const { status, text } = await answer;
       assert.equal(status, 503, `${what}: ${text}`);
-    }
-    assert.equal((await platform.call('GET', '/updates')).status, 503);
+    };
+    await isRefused('the first', publish(platform, event));
+    const later = {
+      'the same segments again': { ...event, event_id: 'second' },
+      'the same event again': event,
+      'a silent one': { ...event, event_id: 'third', segments: ['b'], notify: false },
+      'one of a client without a URL': { ...event, client_token: platform.client_token },
+    };
+    await Promise.all([
+      ...Object.entries(later).map(([what, sent]) => isRefused(what, publish(platform, sent))),
+      isRefused('updates', platform.call('GET', '/updates')),
+    ]);
     assert.match(JSON.stringify(lines), /redis did not confirm in time that a write is on disk/);
   });
 
-  it('no token is minted, and no change of an operator is reported as done', async () => {
-    const account = await createAccount(api.db, { name: 'Another' });
-    await assert.rejects(newToken(api, account).then((minted) => minted ?? Promise.reject(new Error('503'))));
-    const cli = await openCli();
-    const env = { REDIS_URL: primary.url, KEY_PREFIX: api.prefix, REDIS_ACK_REPLICAS: '1' };
-    const ran = await cli.run(['registration', 'pause', client], { env });
-    assert.notEqual(ran.status, 0);
-    assert.match(ran.stderr, /may or may not have taken effect/);
-  });
+  it('no token is minted, and no change of an operator is reported as done', () => operators);
 });
 
 describe('In a cluster, while the node of the account is unavailable', function () {

@@ -6,26 +6,18 @@ import { claimEvents } from '../../src/redis/owed/claim.js';
 import { setClient } from '../../src/redis/records/clients.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { changeRegistration } from '../../src/redis/records/registrations.js';
-import { closeGate, type Receiver, startReceiver, until } from '../receiver.js';
-import { afterTest, opened } from '../servers.js';
-import { arrivedEvent, type Harness, type Settings, startHarness, useHarness } from '../service.js';
+import { begun, closeGate, type Receiver, startReceiver, until } from '../receiver.js';
+import { afterTest, dbWith, opened, useOpened } from '../servers.js';
+import { arrivedEvent, type Settings, startHarness, useHarness } from '../service.js';
 
 describe('A retry comes at its time', () => {
-  let h: Harness;
-  let receivers: Receiver[];
-  beforeEach(async () => {
-    receivers = [await startReceiver(), await startReceiver()];
-  });
-  afterEach(async () => {
-    // Ends the attempt that hangs.
-    for (const receiver of receivers) await receiver.close();
-    await h.close();
-  });
-
+  const ofSuite = useOpened();
   const begin = async (settings: Settings) => {
-    h = await startHarness({ RETRY_SCHEDULE_SECONDS: '7', ...settings });
+    const h = ofSuite(await startHarness({ RETRY_SCHEDULE_SECONDS: '7', ...settings }));
     await h.startWorker({ retries: 5, upkeep: 5 });
-    return receivers as [Receiver, Receiver];
+    // They are closed first, which ends the attempt that hangs.
+    const receivers = [ofSuite(await startReceiver()), ofSuite(await startReceiver())] as const;
+    return { h, receivers };
   };
   const failsOnce = (receiver: Receiver, asset: string) => {
     receiver.answer = ({ body }) =>
@@ -40,9 +32,10 @@ describe('A retry comes at its time', () => {
     assert.ok(tookMs >= 7000 && tookMs < 20_000, `after ${tookMs} ms`);
   }
 
-  it('while another client, at its rate, has more events than there are slots for activities', async () => {
+  async function besideOneAtItsRate(): Promise<void> {
     // A lease of 6 s: Temporal times the retry, no hand.
-    const [limited, other] = await begin({ WORKFLOWS_PER_SECOND: '100', ATTEMPT_TIMEOUT_SECONDS: '1' });
+    const { h, receivers } = await begin({ WORKFLOWS_PER_SECOND: '100', ATTEMPT_TIMEOUT_SECONDS: '1' });
+    const [limited, other] = receivers;
     const limitedClient = await h.newClient(limited.url);
     await setClient(h.db, limitedClient, { max_per_second: 1 });
     for (let i = 0; i < 30; i++) await h.publish({ client: limitedClient, asset: `limited-${i}` });
@@ -51,10 +44,11 @@ describe('A retry comes at its time', () => {
     await h.publish({ client: await h.newClient(other.url), asset: 'other' });
     await cameAtItsTime(other, 'other');
     assert.ok(limited.received.length < 15, `${limited.received.length} of the limited came before it`);
-  });
+  }
 
-  it('in a group with a slow event of another client, and with one whose retry is an hour later', async () => {
-    const [slow, other] = await begin({ WORKFLOWS_PER_SECOND: '1', ATTEMPT_TIMEOUT_SECONDS: '60' });
+  async function inGroup(): Promise<void> {
+    const { h, receivers } = await begin({ WORKFLOWS_PER_SECOND: '1', ATTEMPT_TIMEOUT_SECONDS: '60' });
+    const [slow, other] = receivers;
     slow.answer = ({ body }) =>
       body.includes('slow') ? 'hang' : { status: 503, headers: { 'retry-after': '3600' } };
     const [slowClient, later] = await Promise.all([h.newClient(slow.url), h.newClient(slow.url)]);
@@ -68,7 +62,15 @@ describe('A retry comes at its time', () => {
       h.publish({ client, asset: 'other' }),
     ]);
     await cameAtItsTime(other, 'other');
+  }
+
+  let both: [limited: Promise<void>, group: Promise<void>];
+  before(() => {
+    both = [begun(besideOneAtItsRate()), begun(inGroup())];
   });
+  it('while another client, at its rate, has more events than there are slots for activities', () => both[0]);
+  it('in a group with a slow event of another client, and with one whose retry is an hour later', () =>
+    both[1]);
 });
 
 describe('An event in flight in another process', () => {
@@ -90,8 +92,7 @@ describe('An event in flight in another process', () => {
       scripts++;
       return h.db.redis.call(name, args);
     };
-    const redis = Object.assign(Object.create(h.db.redis), { call });
-    const [outcome] = await deliverEvents({ ...h.deps, db: { ...h.db, redis } }, [event], 3000);
+    const [outcome] = await deliverEvents({ ...h.deps, db: dbWith(h.db, { call }) }, [event], 3000);
     assert.equal(outcome?.state, 'waiting');
     assert.ok(scripts <= 10, `${scripts} scripts`);
   });

@@ -9,7 +9,7 @@ import { platformIdKey } from '../../src/temporal/workflowIds.js';
 import { StartBudget } from '../../src/temporal/workflowStarts.js';
 import { enrichmentIds } from '../faults/walk.js';
 import { whileStopped } from '../program.js';
-import { closeGate, startReceiver, succeeds, until } from '../receiver.js';
+import { begun, closeGate, startReceiver, succeeds, until } from '../receiver.js';
 import { afterTest, forSuite, newFolder, opened, openForSuite, uniquePrefix, useOpened } from '../servers.js';
 import { arrivedEvent, type Harness, startHarness, startWithWorker, useHarness } from '../service.js';
 import { newOutbox } from './newOutbox.js';
@@ -79,7 +79,7 @@ describe('The budget of starts', () => {
     return { db, key: global.processes, clock };
   }
 
-  it('is shared equally by the processes that run, also after one has ended or was killed', async () => {
+  async function isShared(): Promise<void> {
     const { db, key } = newDb();
     const first = await joinProcesses(db, h.deps.log);
     const second = await joinProcesses(db, h.deps.log);
@@ -99,9 +99,9 @@ describe('The budget of starts', () => {
     const taken = (one: StartBudget) => Array.from({ length: 20 }, () => one.take()).filter(Boolean).length;
     assert.deepEqual([taken(budget), taken(halved)], [8, 4]);
     await Promise.all([first.close(), third.close()]);
-  });
+  }
 
-  it('is not exceeded after Redis was away or has lost its data, while not all have said that they run', async () => {
+  async function isKept(): Promise<void> {
     const lose = async (own: ReturnType<typeof newDb>, happens: () => unknown) => {
       const both = [await joinProcesses(own.db, h.deps.log), await joinProcesses(own.db, h.deps.log)];
       await until('both know each other', () => both.every((one) => one.count() === 2));
@@ -120,7 +120,17 @@ describe('The budget of starts', () => {
       lose(away, () => Object.assign(away.clock, { skippedMs: silentAfterMs + 1000 })),
       lose(lost, () => lost.db.redis.del(lost.key)),
     ]);
+  }
+
+  let shared: Promise<void>;
+  let kept: Promise<void>;
+  before(() => {
+    shared = begun(isShared());
+    kept = begun(isKept());
   });
+  it('is shared equally by the processes that run, also after one has ended or was killed', () => shared);
+  it('is not exceeded after Redis was away or has lost its data, while not all have said that they run', () =>
+    kept);
 
   it('is left to the other processes by one that stops, before its workers have ended', async () => {
     const stopping = opened(await startWithWorker());

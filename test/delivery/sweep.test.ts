@@ -16,7 +16,7 @@ import { runSweep } from '../../src/upkeep/sweep.js';
 import { isIndexed } from '../faults/walk.js';
 import { keysMatching } from '../keysMatching.js';
 import { startReceiver, until } from '../receiver.js';
-import { forSuite, openForSuite } from '../servers.js';
+import { dbWith, forSuite, openForSuite } from '../servers.js';
 import { arrivedEvent, startHarness, useHarness } from '../service.js';
 
 describe('the sweep', () => {
@@ -26,8 +26,7 @@ describe('the sweep', () => {
   it('knows a client before its claim: without that no event is accepted', async () => {
     const client = await h.newClient(receiver.url);
     const call = () => Promise.reject(new RedisUnavailable('this part is away'));
-    const redis = Object.assign(Object.create(h.db.redis), { call });
-    const hands = new Hands({ ...h.delivering.hands.deps, sends: false, db: { ...h.db, redis } });
+    const hands = new Hands({ ...h.delivering.hands.deps, sends: false, db: dbWith(h.db, { call }) });
     await assert.rejects(hands.accept(arrivedEvent(client, 'a')), RedisUnavailable);
     assert.equal((await h.endpoint(client)).owed, 0);
   });
@@ -47,7 +46,7 @@ describe('the sweep', () => {
   it('logs the changes of a busy operator in steps, between which the log is written', async () => {
     const change = { who: 'Busy', what: 'client set', before: null, after: null };
     const changed = Array.from({ length: 2_000 }, (_, i) => `N${i}`);
-    for (const target of changed) await recordChange(h.db, { ...change, target });
+    await Promise.all(changed.map((target) => recordChange(h.db, { ...change, target })));
     const targets: unknown[] = [];
     const rounds = [0];
     const info = ({ who, target }: { who?: string; target?: string }) => {
@@ -113,13 +112,13 @@ describe('What nothing works on', () => {
     await h.publish({ client: away, asset: 'away' });
     await owe();
     h.skip(3000);
-    const redis = Object.assign(Object.create(h.db.redis), {
+    const db = dbWith(h.db, {
       call: (name: string, args: string[]) =>
         args.some((arg) => String(arg).includes(away))
           ? Promise.reject(new RedisUnavailable('this part is away'))
           : h.db.redis.call(name, args),
     });
-    const { woken } = await sweep({ db: { ...h.db, redis } });
+    const { woken } = await sweep({ db });
     assert.equal(woken, 1);
     await h.noneOwed(client);
   });
@@ -131,11 +130,10 @@ describe('What nothing works on', () => {
     const refuse = () => Promise.reject(new Error('OOM command not allowed'));
     const zscanStream = () => new Readable().destroy(new RedisUnavailable('this part is away'));
     const away = { hset: refuse, get: refuse, set: refuse, zscanStream };
-    const redis = Object.assign(Object.create(h.db.redis), away);
     const said: [{ reason?: string }, string][] = [];
     const say = (...line: (typeof said)[number]) => void said.push(line);
     const log = Object.assign(Object.create(h.deps.log), { warn: say, error: say });
-    await sweep({ db: { ...h.db, redis }, log });
+    await sweep({ db: dbWith(h.db, away), log });
     assert.equal((await h.endpoint(client)).owed, 0);
     assert.match(JSON.stringify(said), /^\[\[{"reason":"\w+"},"a part of redis does not serve[^"]*"\]\]$/);
   });
@@ -199,11 +197,8 @@ describe('What nothing works on', () => {
       args[0]?.startsWith('replaySome')
         ? Promise.reject(new Error('the process has ended'))
         : h.db.redis.call(name, args);
-    const redis = Object.assign(Object.create(h.db.redis), { call });
-    await assert.rejects(
-      beginReplay({ ...h.db, redis }, client, { since: Date.now() - 60_000 }),
-      /has ended/,
-    );
+    const replaying = beginReplay(dbWith(h.db, { call }), client, { since: Date.now() - 60_000 });
+    await assert.rejects(replaying, /has ended/);
     h.skip(10_000);
     assert.equal((await sweep()).woken, 1);
     await until('it is sent again', () => receiver.received.length > before);

@@ -9,6 +9,7 @@ import { Client, Connection } from '@temporalio/client';
 import { resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { startGrpcProxy } from '../grpcProxy.js';
 import { issueCertificate } from '../outgoing/certificates.js';
+import { leadBothWays } from '../outgoing/rawReceiver.js';
 import { portOf, startReceiver } from '../receiver.js';
 import { callApi } from '../service.js';
 import { type At, apart, during, type Life, restarted, standStill } from './life.js';
@@ -163,11 +164,10 @@ async function troubledReceivers(stage: Stage, at: At): Promise<void> {
 async function endingCertificates(stage: Stage, at: At): Promise<void> {
   const root = issueCertificate({ name: 'Root', isAuthority: true });
   const options = { ...root.issue({ name: '127.0.0.1' }), ALPNProtocols: ['h2'] };
-  const front = createTlsServer(options, (inside) => {
-    const outside = connect(Number(stage.temporalAddress.split(':')[1]), '127.0.0.1');
-    inside.on('error', () => outside.destroy()).pipe(outside);
-    outside.on('error', () => inside.destroy()).pipe(inside);
-  });
+  const temporalPort = Number(stage.temporalAddress.split(':')[1]);
+  const front = createTlsServer(options, (inside) =>
+    leadBothWays(inside, connect(temporalPort, '127.0.0.1')),
+  );
   const port = await portOf(front);
   stage.endings.push(() => front.close());
   const secured = (untilDays: number) => {

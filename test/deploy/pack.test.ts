@@ -104,7 +104,7 @@ describe('The files of a release', () => {
   });
 
   it('the tarball runs the API with its pages, and a worker that delivers an event', async () => {
-    const service = opened(await startService({}, 'all', folder));
+    const service = opened(await startService({}, 'all', { folder }));
     for (const path of ['/docs', '/docs/swagger-ui-bundle.js', '/console', '/console/assets/console.css']) {
       assert.equal((await fetch(`${service.url}${path}`)).status, 200, path);
     }

@@ -54,7 +54,7 @@ async function setStage(name: string) {
   const roles: Record<Instance, Role> = life.roles ?? { a: 'all', b: 'all' };
   const processes = new Map<Instance, Service>();
   const start = async (one: Instance, more: Record<string, string> = {}) => {
-    const service = await beginService({ ...env, ...more }, roles[one], dir);
+    const service = await beginService({ ...env, ...more }, roles[one], { folder: dir });
     const at = roles[one] === 'worker' ? service.adminUrl : service.url;
     const isReady = () =>
       fetch(`${at}/readyz`).then(

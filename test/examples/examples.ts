@@ -23,11 +23,10 @@ export const allExamples: Example[] = [
     source: 'receiver.mjs',
     runtime: ['npm', '--version'],
     async prepare() {
-      const cwd = await made('node', ['package.json', 'package-lock.json'], (home) =>
+      // Node looks for packages beside the file.
+      const cwd = await made('node', ['package.json', 'package-lock.json', 'receiver.mjs'], (home) =>
         run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: home }),
       );
-      // Node looks for packages beside the file.
-      await cp(join(examples, 'node/receiver.mjs'), join(cwd, 'receiver.mjs'));
       return { command: process.execPath, args: ['receiver.mjs'], cwd };
     },
   },
@@ -49,8 +48,12 @@ export const allExamples: Example[] = [
     source: 'receiver.go',
     runtime: ['go', 'version'],
     async prepare() {
-      goBuilt ??= buildGo();
-      return { command: join(await goBuilt, 'receiver'), args: [], cwd: await goBuilt };
+      const cwd = await builtOnce('go', (home) =>
+        run('go', ['build', '-mod=readonly', '-o', join(home, 'receiver'), '.'], {
+          cwd: join(examples, 'go'),
+        }),
+      );
+      return { command: join(cwd, 'receiver'), args: [], cwd };
     },
   },
   {
@@ -68,7 +71,11 @@ export const allExamples: Example[] = [
     source: 'Receiver.java',
     runtime: ['javac', '--version'],
     async prepare() {
-      return { command: 'java', args: [...briefJava, 'Receiver.java'], cwd: join(examples, 'java') };
+      // As `java Receiver.java` compiles it, at each start.
+      const cwd = await builtOnce('java', (home) =>
+        run('javac', ['-d', home, join(examples, 'java/Receiver.java')]),
+      );
+      return { command: 'java', args: [...briefJava, 'Receiver'], cwd };
     },
   },
   {
@@ -135,15 +142,13 @@ export const allExamples: Example[] = [
   },
 ];
 
-/** The folder of the program, built for its first start. */
-let goBuilt: Promise<string> | undefined;
+/** The folders of programs, each built for its first start. */
+const built = new Map<string, Promise<string>>();
 
-async function buildGo(): Promise<string> {
-  const folder = await newFolder();
-  await run('go', ['build', '-mod=readonly', '-o', join(folder, 'receiver'), '.'], {
-    cwd: join(examples, 'go'),
-  });
-  return folder;
+function builtOnce(name: string, build: (home: string) => Promise<unknown>): Promise<string> {
+  const known = built.get(name) ?? newFolder().then((home) => build(home).then(() => home));
+  built.set(name, known);
+  return known;
 }
 
 const made = (name: string, files: string[], install: (home: string) => Promise<unknown>): Promise<string> =>

@@ -9,7 +9,7 @@ import { getRegistration } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { mintToken } from '../api/credentials.js';
 import { keysMatching } from '../keysMatching.js';
-import { forSuite } from '../servers.js';
+import { dbWith, forSuite } from '../servers.js';
 import { arrivedEvent } from '../service.js';
 import { openCli, registeredClient } from './cli.js';
 
@@ -42,8 +42,7 @@ describe('operator: account', () => {
   it('create leaves no account that list does not show, wherever it is cut off', async () => {
     for (const cut of ['hsetnx', 'call', 'sadd']) {
       const gone = () => Promise.reject(new Error('cut off'));
-      const redis = Object.assign(Object.create(cli.db.redis), { [cut]: gone });
-      await assert.rejects(createAccount({ ...cli.db, redis }, { name: cut }), /cut off/);
+      await assert.rejects(createAccount(dbWith(cli.db, { [cut]: gone }), { name: cut }), /cut off/);
     }
     const made = await keysMatching(cli.db, cli.db.global.account('*'));
     assert.equal((await cli.json('account', 'list')).length, made.length);
@@ -122,13 +121,11 @@ describe('operator: account', () => {
     await setNoticesUrl(cli.db, createSecretBox(undefined), account_id, 'http://127.0.0.1:4999/notices');
     const call = () => Promise.reject(new Error('cut off'));
     const cut = async (change: typeof setStopped | typeof setScopes, ...args: unknown[]) => {
-      const redis = Object.create(cli.db.redis);
-      redis.call = (...given: [string, string[]]) =>
-        /stopEndpoint|cancelOwed/.test(given[1]?.[0] ?? '') ? call() : cli.db.redis.call(...given);
-      await assert.rejects(
-        (change as CallableFunction)({ ...cli.db, redis }, account_id, ...args),
-        /cut off/,
-      );
+      const db = dbWith(cli.db, {
+        call: (...given: [string, string[]]) =>
+          /stopEndpoint|cancelOwed/.test(given[1]?.[0] ?? '') ? call() : cli.db.redis.call(...given),
+      });
+      await assert.rejects((change as CallableFunction)(db, account_id, ...args), /cut off/);
     };
     const settle = (afterMs: number) => settleAccounts({ ...cli.db, clockOffsetMs: () => afterMs });
     const stands = async () => [

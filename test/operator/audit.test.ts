@@ -16,7 +16,7 @@ import {
 import { noteMinute } from '../../src/redis/records/auditMinutes.js';
 import { keysMatching } from '../keysMatching.js';
 import { startReceiver } from '../receiver.js';
-import { forSuite, openForSuite } from '../servers.js';
+import { dbWith, forSuite, openForSuite } from '../servers.js';
 import {
   type Customer,
   type Json,
@@ -114,7 +114,7 @@ describe('audit: calls of the API', () => {
       most = Math.max(most, ++underWay);
       return await h.db.redis.zrange(...args).finally(() => underWay--);
     };
-    const db = { ...h.db, redis: Object.assign(Object.create(h.db.redis), { zrange }) };
+    const db = dbWith(h.db, { zrange });
     const operator = { db: async () => db } as unknown as Operator;
     const list = (of?: string) => audit.run(operator, { of }, { limit: 1, isNewest: true });
     const every = Array.from({ length: 3 }, () => list());
@@ -166,16 +166,16 @@ describe('audit: calls of the API', () => {
         called++;
         return h.db.redis.call(...args);
       };
-      const redis = Object.assign(Object.create(h.db.redis), { xrange, call });
+      const db = dbWith(h.db, { xrange, call });
       const { account_id } = loud;
       for (const part of [undefined, 'SITE']) {
-        const found = await listCalls({ ...h.db, redis }, [account_id], undefined, part);
+        const found = await listCalls(db, [account_id], undefined, part);
         assert.equal(found.filter(({ what }) => what === 'flood').length, left);
       }
       assert.ok(read.length > 5 && read.every((key) => key.includes(loud.account_id)), `${read}`);
       called = 0;
       const all = await h.db.redis.smembers(h.db.global.accounts);
-      await listCalls({ ...h.db, redis }, all);
+      await listCalls(db, all);
       assert.ok(h.db.nodes.isCluster || called < all.length, 'several accounts are read at a time');
     });
 

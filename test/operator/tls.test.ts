@@ -12,6 +12,7 @@ import { readConfig, redisOptions } from '../../src/config.js';
 import { closeDb, openDb } from '../../src/redis/connection/db.js';
 import { explainTemporal } from '../../src/temporal/refusal.js';
 import { startGrpcProxy } from '../grpcProxy.js';
+import { leadBothWays } from '../outgoing/rawReceiver.js';
 import { portOf, until } from '../receiver.js';
 import { name, startSentinel } from '../redisSentinels.js';
 import { opened, servers, settings } from '../servers.js';
@@ -31,11 +32,9 @@ describe('operator: status and doctor name the reason of a server', () => {
       named.push(prefix + name);
       go(null);
     };
-    return createServer({ key, cert: readFileSync(certificate), SNICallback, ...more }, (inside) => {
-      const outside = connect(leadsTo(), '127.0.0.1');
-      inside.pipe(outside).pipe(inside);
-      for (const one of [inside, outside]) one.on('error', () => undefined);
-    });
+    return createServer({ key, cert: readFileSync(certificate), SNICallback, ...more }, (inside) =>
+      leadBothWays(inside, connect(leadsTo(), '127.0.0.1')),
+    );
   };
   const door = createDoor(plainPort);
   /** Demands a certificate of its callers. */

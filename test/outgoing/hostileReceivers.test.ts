@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { Worker } from 'node:worker_threads';
-import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import type { PostResult } from '../../src/outgoing/post.js';
 import { noContent, requestTo, until, useNetwork } from './rawReceiver.js';
 
@@ -166,29 +165,6 @@ describe('an attempt whose receiver', () => {
       const bytes = Buffer.byteLength(JSON.stringify(responseExcerpt)) - 2;
       assert.ok(bytes > kib - 6 && bytes <= kib, `${byte}: ${bytes}`);
     }
-  });
-
-  it('answers 500 with a packed body, or half of one: the excerpt is its text', async () => {
-    const page = Array.from({ length: 400 }, (_, i) => `line ${i * 7919} of a log`).join('; ');
-    for (const [name, pack] of Object.entries({
-      gzip: gzipSync,
-      'X-GZIP': gzipSync,
-      deflate: deflateSync,
-      Br: brotliCompressSync,
-      identity: (text: string) => Buffer.from(text),
-    })) {
-      for (const text of ['short', page]) {
-        const head = `HTTP/1.1 500 No\r\nContent-Encoding: ${name}\r\n\r\n`;
-        const { url } = await start({ answer: ends(Buffer.concat([Buffer.from(head), pack(text)])) });
-        const { responseExcerpt } = await sending().post(requestTo(url));
-        assert.equal(responseExcerpt, text.slice(0, kib), `${name} of ${text.length}`);
-      }
-    }
-    const bomb = gzipSync(Buffer.alloc(1_000_000, 97));
-    const { url } = await start({
-      answer: ends(Buffer.concat([Buffer.from('HTTP/1.1 500 No\r\nContent-Encoding: gzip\r\n\r\n'), bomb])),
-    });
-    assert.equal((await sending().post(requestTo(url))).status, 500);
   });
 
   it('answers 500 with a page in a charset has its text as the excerpt, and no half of a character', async () => {

@@ -20,19 +20,21 @@ describe('name servers', () => {
   const { startDns, sending } = useNetwork();
 
   /** Starts a server for each kind, which fails to answer for `zone`; `absent`: for every name. */
-  async function startAll(hows: readonly (Failing | 'well')[], zone = '') {
+  async function startAll(hows: readonly (Failing | 'well')[], zone = '', timeoutMs = 100) {
     const asked: number[] = [];
+    const questions: string[] = [];
     const servers = await Promise.all(
       hows.map((how, i) =>
         how === 'absent'
           ? '127.0.0.1:9'
           : startDns((name) => {
               asked.push(i);
+              questions.push(name);
               return how !== 'well' && name.endsWith(zone) ? how : ['192.0.2.1'];
             }).then(({ address }) => address),
       ),
     );
-    return { names: new SystemNames({ servers, hostsPath: devNull, timeoutMs: 100 }), asked };
+    return { names: new SystemNames({ servers, hostsPath: devNull, timeoutMs }), asked, questions };
   }
 
   for (const first of kinds)
@@ -50,12 +52,24 @@ describe('name servers', () => {
     for (const count of [1, 2])
       for (const isOurs of how === 'absent' ? [true] : [true, false])
         it(`${count} of which are ${how} for ${isOurs ? 'every name are' : 'one name are not'} to blame`, async () => {
-          const { names } = await startAll(Array(count).fill(how), isOurs ? '' : 'dead.example');
+          const zone = isOurs ? '' : 'dead.example';
+          const { names, questions } = await startAll(Array(count).fill(how), zone);
           const result = await sending({ names }).post(requestTo('http://hooks.dead.example/'));
           const detail = isOurs && how === 'truncated' ? 'name_server_silent' : failures[how];
           const ours = isOurs ? 'resolver' : undefined;
           assert.deepEqual([result.error, result.detail, result.ours], ['dns', detail, ours]);
+          if (how !== 'absent') assert.ok(questions.includes(''), 'they are asked for something else');
         });
+
+  for (const [forWhat, zone, error, ours] of [
+    ['every name are', '', 'dns', 'resolver'],
+    ['one name are not', 'dead.example', 'timeout', undefined],
+  ] as const)
+    it(`that are silent for longer than the attempt may take, for ${forWhat} to blame`, async () => {
+      const { names } = await startAll(['silent'], zone, 20_000);
+      const result = await sending({ names, timeoutMs: 100 }).post(requestTo('http://hooks.dead.example/'));
+      assert.deepEqual([result.error, result.ours], [error, ours]);
+    });
 
   it('of which one is away for every name do not make another’s failure for one name ours', async () => {
     for (const how of kinds.filter((kind) => kind !== 'absent')) {

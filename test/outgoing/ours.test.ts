@@ -8,7 +8,7 @@ import { connectFailed } from '../../src/outgoing/failures.js';
 import { SystemNames } from '../../src/outgoing/names.js';
 import type { PostResult, SenderSettings } from '../../src/outgoing/post.js';
 import { startProgram } from '../program.js';
-import type { DnsServer } from './dnsServer.js';
+import { begun } from '../receiver.js';
 import { loopbackPolicy, noContent, requestTo, until, useNetwork } from './rawReceiver.js';
 
 /** Of the child that is paused. */
@@ -26,11 +26,9 @@ describe('an own failure', () => {
 
   const post = (url: string, settings: Partial<SenderSettings> = {}): Promise<PostResult> =>
     sending(settings).post(requestTo(url));
-  const namesOf = ({ address }: Pick<DnsServer, 'address'>, timeoutMs = 1000): SystemNames =>
-    new SystemNames({ servers: [address], hostsPath: devNull, timeoutMs, tries: 1 });
 
-  it('is a lack of file descriptors, by address, by name and by a proxy, and ends when there are some', () => {
-    const { byAddress, byName, byProxy, afterwards } = runChild<{
+  it('is a lack of file descriptors, by address, by name and by a proxy, and ends when there are some', async () => {
+    const { byAddress, byName, byProxy, afterwards } = await runChild<{
       byAddress: PostResult;
       byName: PostResult;
       byProxy: PostResult;
@@ -46,7 +44,7 @@ describe('an own failure', () => {
 
   it('is a silent resolver, which many callers find out by one question', async () => {
     const dns = await startDns(() => 'silent');
-    const names = namesOf(dns);
+    const names = new SystemNames({ servers: [dns.address], hostsPath: devNull, timeoutMs: 1000, tries: 1 });
     const results = await Promise.all(
       Array.from({ length: 20 }, (_, i) => post(`http://hooks-${i}.example/`, { names })),
     );
@@ -56,35 +54,10 @@ describe('an own failure', () => {
     assert.ok(neutral >= 1 && neutral <= 3, `${neutral} questions`);
   });
 
-  const timedOut = { timeoutMs: 100, lookupMs: 20_000 };
-  for (const [what, isSilent, how, error, limits = {}] of [
-    ['is a resolver that does not exist', '', 'absent', 'dns'],
-    ['is a resolver that is cut off from the network', '', 'broken', 'dns'],
-    ['is a resolver that refuses every question', '', 'refused', 'dns'],
-    ['is a resolver that is silent for longer than the attempt may take', '', 'silent', 'dns', timedOut],
-    ['is not a single zone whose name servers are silent', 'dead.example', 'silent', 'dns'],
-    ['is not a single zone whose name servers are broken', 'dead.example', 'broken', 'dns'],
-    ['is not a single zone whose name servers refuse', 'dead.example', 'refused', 'dns'],
-    ['is not a single zone that is silent for longer', 'dead.example', 'silent', 'timeout', timedOut],
-  ] as const) {
-    it(what, async () => {
-      const { timeoutMs = 20_000, lookupMs }: Partial<typeof timedOut> = limits;
-      const dns = await startDns((name) => (name.endsWith(isSilent) && how !== 'absent' ? how : []));
-      const address = how === 'absent' ? '127.0.0.1:9' : dns.address;
-      const result = await post('http://hooks.dead.example/', {
-        names: namesOf({ address }, lookupMs),
-        timeoutMs,
-      });
-      const ours = isSilent === '' ? 'resolver' : undefined;
-      assert.deepEqual([result.error, result.ours], [error, ours]);
-      if (how !== 'absent') assert.ok(dns.asked.includes(''), 'the resolver is asked for something else');
-    });
-  }
-
-  it('is a host without a route to anywhere', function () {
+  it('is a host without a route to anywhere', async function () {
     if (!canIsolateNetwork()) this.skip();
     const urls = ['http://198.51.100.7/', 'http://[2001:db8::7]/'];
-    const results = runChild<PostResult[]>('posts.ts', isolated, ['unshare', '-n'], urls);
+    const results = await runChild<PostResult[]>('posts.ts', isolated, ['unshare', '-n'], urls);
     assert.equal(results.length, 2);
     for (const { error, ours } of results)
       assert.deepEqual({ error, ours }, { error: 'connect', ours: 'network' });
@@ -106,22 +79,31 @@ describe('an own failure', () => {
     });
   }
 
-  for (const [accounts, silent] of [
-    [3, 'outside'],
-    [2, 'outside'],
-    [1, 'theirs'],
-  ] as const)
-    it(`is ${silent === 'theirs' ? 'not ' : ''}a way out that reaches none of three networks, of ${accounts} accounts, and not one or two silent receivers`, function () {
+  describe('in three networks that go silent one after another', () => {
+    const rows = [
+      [3, 'outside'],
+      [2, 'outside'],
+      [1, 'theirs'],
+    ] as const;
+    const vanishing = `${isolated} && ip route add default dev lo`;
+    let seen: Record<number, Promise<unknown>>;
+    before(function () {
       if (!canIsolateNetwork()) this.skip();
-      const vanishing = `${isolated} && ip route add default dev lo`;
-      assert.deepEqual(runChild('outside.ts', vanishing, ['unshare', '-n'], [String(accounts)]), [
-        [true, true, true],
-        ['theirs', true, true],
-        ['theirs', 'theirs', true],
-        [silent, silent, silent],
-        ['theirs', 'theirs', true],
-      ]);
+      const run = (accounts: number) =>
+        runChild('outside.ts', vanishing, ['unshare', '-n'], [String(accounts)]);
+      seen = Object.fromEntries(rows.map(([accounts]) => [accounts, begun(run(accounts))]));
     });
+    for (const [accounts, silent] of rows)
+      it(`is ${silent === 'theirs' ? 'not ' : ''}a way out that reaches none of them, of ${accounts} accounts, and not one or two silent receivers`, async () => {
+        assert.deepEqual(await seen[accounts], [
+          [true, true, true],
+          ['theirs', true, true],
+          ['theirs', 'theirs', true],
+          [silent, silent, silent],
+          ['theirs', 'theirs', true],
+        ]);
+      });
+  });
 
   it('is a pause of the process longer than an attempt, in no receiver', async () => {
     const asked: (() => void)[] = [];
@@ -167,11 +149,17 @@ describe('an own failure', () => {
  * @param within a command that runs the shell, such as `unshare -n`
  * @param given its arguments
  */
-function runChild<T>(module: string, shell: string, within: string[] = [], given: string[] = []): T {
+async function runChild<T>(
+  module: string,
+  shell: string,
+  within: string[] = [],
+  given: string[] = [],
+): Promise<T> {
   const path = join(import.meta.dirname, 'children', module);
   const script = `${shell} && exec "$0" --import tsx "$@"`;
   const [command = 'sh', ...args] = [...within, 'sh', '-c', script, process.execPath, path, ...given];
-  const { status, stdout, stderr } = spawnSync(command, args, { encoding: 'utf8', timeout: 50_000 });
-  if (status !== 0) throw new Error(`${module} ended with ${status}: ${stderr}`);
-  return JSON.parse(stdout) as T;
+  const child = startProgram(command, args);
+  const status = await child.ended;
+  if (status !== 0) throw new Error(`${module} ended with ${status}: ${child.stderr}`);
+  return JSON.parse(child.stdout) as T;
 }

@@ -74,6 +74,12 @@ export async function startRawReceiver(opts: {
   };
 }
 
+/** Leads each of two sockets into the other. */
+export function leadBothWays(inside: Socket, outside: Socket): void {
+  inside.on('error', () => outside.destroy()).pipe(outside);
+  outside.on('error', () => inside.destroy()).pipe(inside);
+}
+
 export const noContent = 'HTTP/1.1 204 No Content\r\n\r\n';
 
 export const requestTo = (url: string, client = 'SITE0042') => ({

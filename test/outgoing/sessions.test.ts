@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { connect, createServer, type Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { portOf } from '../receiver.js';
-import { noContent, ownKey, requestTo, useNetwork } from './rawReceiver.js';
+import { leadBothWays, noContent, ownKey, requestTo, useNetwork } from './rawReceiver.js';
 
 const handshake = 22;
 
@@ -48,11 +48,9 @@ describe('a receiver that refuses to resume a TLS session', () => {
           front.refused++;
           return does(socket);
         }
-        const to = connect(behind.port, '127.0.0.1', () => {
-          to.write(hello);
-          socket.pipe(to).pipe(socket);
-        });
-        to.on('error', () => socket.destroy());
+        const to = connect(behind.port, '127.0.0.1');
+        to.write(hello);
+        leadBothWays(socket, to);
       });
     });
     front.url = `https://127.0.0.1:${await portOf(server)}/`;

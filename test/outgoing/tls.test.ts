@@ -10,7 +10,7 @@ import { portOf } from '../receiver.js';
 import { newFolder } from '../servers.js';
 import { type Certificate, issueCertificate } from './certificates.js';
 import { loopbackNames } from './dnsServer.js';
-import { noContent, requestTo, useNetwork } from './rawReceiver.js';
+import { leadBothWays, noContent, requestTo, useNetwork } from './rawReceiver.js';
 
 const host = 'hooks.customer.example';
 const root = issueCertificate({ name: 'Root', isAuthority: true });
@@ -121,12 +121,7 @@ describe('a receiver over TLS', () => {
         const behind = await start({ tls, answer: () => sockets[0]?.write(bytes) });
         const front = createServer((socket) => {
           sockets.push(socket);
-          const to = connect(behind.port, '127.0.0.1');
-          for (const one of [to, socket]) one.on('error', () => undefined);
-          socket
-            .on('close', () => to.destroy())
-            .pipe(to)
-            .pipe(socket);
+          leadBothWays(socket, connect(behind.port, '127.0.0.1'));
         });
         const { error, detail } = await post(await portOf(front));
         front.close();

@@ -32,6 +32,7 @@ import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { register } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
+import { keysMatching } from '../keysMatching.js';
 import { atEnd, connectDb, servers, settings, uniquePrefix } from '../servers.js';
 
 export const second = 1000;
@@ -149,4 +150,26 @@ export async function newDeliveryClient(
   };
   await client.register();
   return client;
+}
+
+/**
+ * Reads every key of a client.
+ * @param beside other keys of the store
+ * @returns a function that puts all of them back, and removes what came since
+ */
+export async function snapshot(client: DeliveryClient, ...beside: string[]): Promise<() => Promise<void>> {
+  const { redis } = client.db;
+  const { base } = client.db.client(client.clientToken);
+  const present = async () => [
+    ...beside,
+    ...(await keysMatching(client.db, `${base.replaceAll('[', '\\[')}*`)),
+  ];
+  const kept = await Promise.all(
+    (await present()).map(async (key) => ({ key, dump: await redis.dumpBuffer(key) })),
+  );
+  return async () => {
+    const keys = await present();
+    if (keys.length > 0) await redis.del(...keys);
+    for (const { key, dump } of kept) if (dump !== null) await redis.restore(key, 0, dump);
+  };
 }

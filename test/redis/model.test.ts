@@ -36,7 +36,6 @@ import {
   markAnswered,
   resetRegistration,
 } from '../../src/redis/records/registrations.js';
-import { keysMatching } from '../keysMatching.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { openForSuite } from '../servers.js';
 import { keptLog } from '../service.js';
@@ -48,6 +47,7 @@ import {
   minute,
   newDeliveryClient,
   second,
+  snapshot,
 } from './deliveryClient.js';
 import {
   type AnswerName,
@@ -678,21 +678,6 @@ const lose = step('lose', async (model) => {
   model.untold.clear();
   model.position = undefined;
 });
-
-/** Reads every key of a client. @returns a function that puts all of them back, and removes what came since */
-async function snapshot(client: DeliveryClient): Promise<() => Promise<void>> {
-  const { redis } = client.db;
-  const { base } = client.db.client(client.clientToken);
-  const present = () => keysMatching(client.db, `${base.replaceAll('[', '\\[')}*`);
-  const kept = await Promise.all(
-    (await present()).map(async (key) => ({ key, dump: await redis.dumpBuffer(key) })),
-  );
-  return async () => {
-    const keys = await present();
-    if (keys.length > 0) await redis.del(...keys);
-    for (const { key, dump } of kept) if (dump !== null) await redis.restore(key, 0, dump);
-  };
-}
 
 /** The model's facts that are fields of the endpoint's hash, where `aName` is `a_name`. */
 const fields = [

@@ -10,7 +10,7 @@ import { deleteClient } from '../../src/redis/records/deletion.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { changeRegistration } from '../../src/redis/records/registrations.js';
 import { runSweep } from '../../src/upkeep/sweep.js';
-import { forSuite } from '../servers.js';
+import { dbWith, forSuite } from '../servers.js';
 import { startHarness } from '../service.js';
 
 describe('Lists and status of a whole installation', () => {
@@ -39,7 +39,7 @@ describe('Lists and status of a whole installation', () => {
       if (String(name).startsWith('readEach')) read.push(...rest.slice(0, Number(count)).map(String));
       return h.db.redis.call(command, args);
     };
-    return { ...h.db, redis: Object.assign(Object.create(h.db.redis), { hgetall, call }) };
+    return dbWith(h.db, { hgetall, call });
   };
   const found = async (name: string) => {
     const { clients } = await pageOfSites(counting(), { name, limit: 100 });

@@ -1,7 +1,6 @@
 /** Every command of the service, refused one at a time. */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
-import { mkdir, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { freePort } from '../../local/ports.js';
@@ -372,11 +371,10 @@ describe('A command that the store refuses', () => {
 });
 
 describe('A store that refuses writes', () => {
-  const snapshot = 'snapshot.rdb';
   let db: Db;
   const { log, lines } = keptLog();
   const ofSuite = useOpened();
-  const server = forSuite(async () => ofSuite(await startOwnRedis(['--dbfilename', snapshot])));
+  const server = forSuite(async () => ofSuite(await startOwnRedis()));
   before(async () => {
     db = ofSuite(openDb({ url: server.url, prefix: 'needs-', settings, log }), closeDb);
     await served(db);
@@ -385,58 +383,6 @@ describe('A store that refuses writes', () => {
 
   const set = (name: string, value: string | number) => db.redis.config('SET', name, value);
   const isWell = async () => (await tryNeeds(db)).length + db.health.reasons().length === 0;
-  const saved = (status: 'ok' | 'err') =>
-    until(`the last snapshot: ${status}`, async () => {
-      const info = await db.redis.info('persistence');
-      return info.includes('rdb_bgsave_in_progress:0') && info.includes(`rdb_last_bgsave_status:${status}`);
-    });
-  const cases: Record<string, [says: RegExp, begin: () => Promise<unknown>, end: () => Promise<unknown>]> = {
-    'it is full': [
-      /Redis is full \(maxmemory\)\. Events, tokens and registrations are answered 503\./,
-      () => set('maxmemory', 1_000_000),
-      () => set('maxmemory', 0),
-    ],
-    'its disk failed': [
-      /Redis refuses writes because its last write to disk failed\./,
-      async () => {
-        // A snapshot cannot replace a folder.
-        await mkdir(join(server.dir, snapshot));
-        await set('save', '3600 1');
-        await db.redis.bgsave();
-        await saved('err');
-      },
-      async () => {
-        await rmdir(join(server.dir, snapshot));
-        await db.redis.bgsave();
-        await saved('ok');
-      },
-    ],
-    'too few replicas are connected': [
-      /Redis refuses writes: too few replicas are connected \(min-replicas-to-write\)\./,
-      () => set('min-replicas-to-write', 1),
-      () => set('min-replicas-to-write', 0),
-    ],
-    'it is a replica': [
-      /Redis refuses writes: it is a replica, and REDIS_URL must lead to the primary\./,
-      async () => db.redis.replicaof('127.0.0.1', await freePort()),
-      () => until('it is the primary', () => db.redis.replicaof('NO', 'ONE').catch(() => false)),
-    ],
-  };
-  for (const [what, [says, begin, end]] of Object.entries(cases)) {
-    it(`because ${what} is us, in status, and not any more once it accepts them`, async () => {
-      const cli = await openCli({ REDIS_URL: server.url, KEY_PREFIX: 'needs-' });
-      await begin();
-      try {
-        const status = await cli.json('status');
-        assert.equal(status.verdict, 'us');
-        for (const text of [status.because, status.redis]) assert.match(text, says);
-        assert.doesNotMatch(status.because, /in words that the service does not know/);
-      } finally {
-        await end();
-      }
-      await until('it accepts them', async () => (await tryNeeds(db)).length === 0);
-    });
-  }
 
   it('because nobody has given the new password is named by that alone, whatever was under way', async () => {
     const direct = opened(new Redis(server.url));

@@ -10,11 +10,10 @@ import {
   readUpdates,
   trimUpdates,
 } from '../../src/redis/notifications/updates.js';
-import { keysMatching } from '../keysMatching.js';
 import { startProxy } from '../proxy.js';
 import { connectDb, forTest, itWithOneRedis, opened, servers } from '../servers.js';
 import { keptLog } from '../service.js';
-import { type DeliveryClient, day, hour, newDeliveryClient } from './deliveryClient.js';
+import { type DeliveryClient, day, hour, newDeliveryClient, snapshot } from './deliveryClient.js';
 
 describe('the feed of updates', () => {
   const client = forTest(() => newDeliveryClient());
@@ -80,20 +79,14 @@ describe('the feed of updates', () => {
 
   it('refuses a place that an older store does not know, also after later updates of others', async () => {
     await claim(client, 'a', 'b');
-    const { redis } = client.db;
-    const keys = await keysMatching(client.db, `${client.db.client(client.clientToken).base}*`);
-    const dumps = await Promise.all(keys.map((key) => redis.dumpBuffer(key)));
+    const restore = await snapshot(client);
     await claim(client, 'b', 'c');
     const { end } = await page(client);
     const { end: ofB } = await page(client, undefined, 2);
     assert.deepEqual([ofB.platformId, end.platformId], ['b', 'c']);
-    for (const [i, key] of keys.entries()) await redis.restore(key, 0, dumps[i] as Buffer, 'REPLACE');
+    await restore();
     const lost = async (place: Place) =>
       (await readUpdates(client.db, client.clientToken, 200, place)) === undefined;
-    const added = (
-      await keysMatching(client.db, `${client.db.client(client.clientToken).base}known:*`)
-    ).filter((key) => !keys.includes(key));
-    if (added.length > 0) await redis.del(...added);
     assert.deepEqual([await lost(ofB), await lost(end)], [true, true]);
     await claim(client, 'd');
     assert.deepEqual([await lost(ofB), await lost(end)], [true, true]);
@@ -101,20 +94,18 @@ describe('the feed of updates', () => {
   });
 
   it('refuses a place that an older store does not know, also after a later update of the asset there', async () => {
-    const { redis, global, client: keysOf } = client.db;
     const witness = () => witnessClocks(client.db, keptLog().log);
     await claim(client, 'a', 'b');
     // What was written in the millisecond of the witness may be gone, too.
     client.pass(10);
     await witness();
-    const names = [global.clock, ...(await keysMatching(client.db, `${keysOf(client.clientToken).base}*`))];
-    const dumps = await Promise.all(names.map((key) => redis.dumpBuffer(key)));
+    const restore = await snapshot(client, client.db.global.clock);
     const { end: before } = await page(client);
     client.pass(120_000);
     await witness();
     await claim(client, 'c', 'b');
     const { end } = await page(client);
-    for (const [i, key] of names.entries()) await redis.restore(key, 0, dumps[i] as Buffer, 'REPLACE');
+    await restore();
     client.pass(1000);
     await witness();
     await claim(client, 'b');

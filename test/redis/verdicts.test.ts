@@ -16,6 +16,7 @@ import { setPaused } from '../../src/redis/records/endpoint.js';
 import { watchStoreHealth } from '../../src/storeMetrics.js';
 import { newLink, Visitor } from '../console/visitor.js';
 import { tried } from '../families.js';
+import { openCli } from '../operator/cli.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { startReceiver, until } from '../receiver.js';
 import { forSuite, settings, useOpened } from '../servers.js';
@@ -66,12 +67,22 @@ describe('While a running Redis refuses', () => {
     return { event: status < 500 && asked.status < 500, click };
   }
 
+  async function isToldAsOurs(says: RegExp): Promise<void> {
+    const cli = await openCli({ REDIS_URL: limited(), KEY_PREFIX: 'verdicts-' });
+    const status = await cli.json('status');
+    assert.equal(status.verdict, 'us');
+    for (const text of [status.because, status.redis]) assert.match(text, says);
+    assert.doesNotMatch(status.because, /in words that the service does not know/);
+  }
+
   interface Row {
     reason: RedisReason;
     begin(): Promise<unknown>;
     end(): Promise<unknown>;
     /** A full Redis delivers: a balancer has no better process. */
     isReady?: boolean;
+    /** What `status` says of it. */
+    says?: RegExp;
   }
 
   const grant = (sign: '+' | '-', command: string) =>
@@ -86,12 +97,14 @@ describe('While a running Redis refuses', () => {
   const others: Record<string, Row> = {
     'every write, as it is full': {
       reason: 'full',
+      says: /Redis is full \(maxmemory\)\. Events, tokens and registrations are answered 503\./,
       begin: () => set('maxmemory', 1),
       end: () => set('maxmemory', 0),
       isReady: true,
     },
     'every write, as its disk failed': {
       reason: 'disk',
+      says: /Redis refuses writes because its last write to disk failed\./,
       async begin() {
         // A snapshot cannot replace a folder.
         await mkdir(join(redis.dir, snapshot));
@@ -106,17 +119,22 @@ describe('While a running Redis refuses', () => {
     },
     'every write, for want of replicas': {
       reason: 'replicas',
+      says: /Redis refuses writes: too few replicas are connected \(min-replicas-to-write\)\./,
       begin: () => set('min-replicas-to-write', 1),
       end: () => set('min-replicas-to-write', 0),
     },
     'every write, as a replica': {
       reason: 'replica',
+      says: /Redis refuses writes: it is a replica, and REDIS_URL must lead to the primary\./,
       begin: async () => direct.replicaof('127.0.0.1', await freePort()),
       end: () => until('it is the primary', () => direct.replicaof('NO', 'ONE').catch(() => false)),
     },
   };
 
-  for (const [what, { reason, begin, end, isReady }] of [...tried(rights, 4), ...Object.entries(others)])
+  for (const [what, { reason, begin, end, isReady, says }] of [
+    ...tried(rights, 4),
+    ...Object.entries(others),
+  ])
     it(`${what}: ready is what the next event finds, in a busy process and in an idle one`, async () => {
       const receiver = await startReceiver();
       const customer = await newCustomer(h, ['enrichments', 'push_notifications']);
@@ -144,6 +162,7 @@ describe('While a running Redis refuses', () => {
         assert.match(JSON.stringify(lines), new RegExp(`"reason":"${reason}"`), 'log');
         const shown = await metrics.registry.getSingleMetricAsString('asset_update_redis_refusing');
         assert.match(shown, new RegExp(`reason="${reason}"[^}]*} 1`), shown);
+        if (says) await isToldAsOurs(says);
       } finally {
         await end();
       }

@@ -1,13 +1,52 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { readConfig } from '../../src/config.js';
-import { type CallObserver, connect, createTemporalClient } from '../../src/temporal/connection.js';
+import { createLogger } from '../../src/log.js';
+import {
+  type CallObserver,
+  connect,
+  createTemporalClient,
+  untilAvailable,
+} from '../../src/temporal/connection.js';
+import { ensureSearchAttributes } from '../../src/temporal/searchAttributes.js';
 import { startGrpcProxy, status } from '../grpcProxy.js';
 import { beginService, startService } from '../program.js';
-import { portOf } from '../receiver.js';
-import { opened, servers } from '../servers.js';
+import { begun, portOf } from '../receiver.js';
+import { opened, servers, useOpened } from '../servers.js';
 
 describe('A Temporal', () => {
+  const ofSuite = useOpened();
+  let silent: Promise<void>;
+  let late: Promise<void>;
+  before(() => {
+    silent = begun(startsBesideSilent());
+    late = begun(startsBesideLate());
+  });
+
+  async function startsBesideSilent() {
+    const frozen = ofSuite(createServer((socket) => socket.on('error', () => {}).resume()));
+    const TEMPORAL_ADDRESS = `127.0.0.1:${await portOf(frozen)}`;
+    const endsBy = async (role: 'worker' | 'all') => {
+      const service = await beginService({ TEMPORAL_ADDRESS }, role);
+      await service.says(/waiting for Temporal: Temporal does not answer/);
+      if (role === 'all')
+        await service.until('it serves', async () => (await fetch(`${service.url}/readyz`)).ok);
+      assert.equal(await service.stop(), 0, role);
+    };
+    await Promise.all([endsBy('worker'), endsBy('all')]);
+  }
+
+  async function startsBesideLate() {
+    // More than the attempts that the client makes by itself for one call. At last the schedule is new, or late itself.
+    const codes = [...Array<number>(10).fill(status.unavailable), 9];
+    const proxy = ofSuite(await startGrpcProxy(servers().temporalAddress));
+    proxy.answer = (path) => (path.endsWith('/DescribeSchedule') ? (codes.shift() ?? status.ok) : status.ok);
+    const service = await startService({ TEMPORAL_ADDRESS: proxy.address }, 'worker');
+    await service.says(/waiting for Temporal/);
+    assert.equal(await service.stop(), 0);
+    assert.deepEqual(codes, []);
+  }
+
   it('that accepts connections and answers nothing in time counts as away', async () => {
     const frozen = opened(createServer((socket) => socket.on('error', () => {})));
     const config = readConfig({ TEMPORAL_ADDRESS: `127.0.0.1:${await portOf(frozen)}` });
@@ -20,41 +59,34 @@ describe('A Temporal', () => {
   });
 
   it('that is silent while a process starts is told, stops no API and no end', async () => {
-    const frozen = opened(createServer((socket) => socket.on('error', () => {}).resume()));
-    const TEMPORAL_ADDRESS = `127.0.0.1:${await portOf(frozen)}`;
-    const endsBy = async (role: 'worker' | 'all') => {
-      const service = await beginService({ TEMPORAL_ADDRESS }, role);
-      await service.says(/waiting for Temporal: Temporal does not answer/);
-      if (role === 'all')
-        await service.until('it serves', async () => (await fetch(`${service.url}/readyz`)).ok);
-      assert.equal(await service.stop(), 0, role);
-    };
-    await Promise.all([endsBy('worker'), endsBy('all')]);
+    await silent;
     // The library itself gives up after 30 s.
   }).timeout(29_000);
 
   it('that refuses every call in words of its own ends a start, which names where it is', async () => {
-    const endsBy = async (code: number) => {
+    const refuses = async (code: number) => {
       const proxy = opened(await startGrpcProxy(servers().temporalAddress));
       proxy.answer = (path) => (path.endsWith('/GetSystemInfo') ? status.ok : code);
-      const service = await beginService({ TEMPORAL_ADDRESS: proxy.address }, 'worker');
-      assert.equal(await service.ended, 1);
-      assert.equal(
-        service.stderr,
-        `Temporal at ${proxy.address} cannot serve: Temporal refuses a call (gRPC ${code}). Look at its log, or correct TEMPORAL_ADDRESS: it may be another server.\n`,
-      );
+      const says = `Temporal at ${proxy.address} cannot serve: Temporal refuses a call (gRPC ${code}). Look at its log, or correct TEMPORAL_ADDRESS: it may be another server.`;
+      return { TEMPORAL_ADDRESS: proxy.address, says };
     };
-    await Promise.all([3, 6, 11, 12, 15].map(endsBy));
+    const log = createLogger('silent', 'test');
+    const { signal: ended } = new AbortController();
+    for (const code of [3, 6, 11, 12, 15]) {
+      const { TEMPORAL_ADDRESS, says } = await refuses(code);
+      const config = readConfig({ TEMPORAL_ADDRESS });
+      const connection = opened(connect(config));
+      const starting = untilAvailable({ config, log, ended, begun: () => {} }, () =>
+        ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE, log),
+      );
+      await assert.rejects(starting, { message: says });
+    }
+    const { TEMPORAL_ADDRESS, says } = await refuses(3);
+    const service = await beginService({ TEMPORAL_ADDRESS }, 'worker');
+    assert.equal(await service.ended, 1);
+    assert.equal(service.stderr, `${says}\n`);
   });
 
-  it('that answers only with its frontend, or whose schedule is late, is waited for by a process with a worker, which says so', async () => {
-    // More than the attempts that the client makes by itself for one call. At last the schedule is new, or late itself.
-    const codes = [...Array<number>(10).fill(status.unavailable), 9];
-    const proxy = opened(await startGrpcProxy(servers().temporalAddress));
-    proxy.answer = (path) => (path.endsWith('/DescribeSchedule') ? (codes.shift() ?? status.ok) : status.ok);
-    const service = await startService({ TEMPORAL_ADDRESS: proxy.address }, 'worker');
-    await service.says(/waiting for Temporal/);
-    assert.equal(await service.stop(), 0);
-    assert.deepEqual(codes, []);
-  });
+  it('that answers only with its frontend, or whose schedule is late, is waited for by a process with a worker, which says so', () =>
+    late);
 });

@@ -12,7 +12,7 @@ const answer = (s: { write(text: string): unknown }) => s.write('HTTP/1.1 204 No
 const { port } = await startRawReceiver({ answer, host: '0.0.0.0' });
 const policy = { allowHttp: true, allowedCidrs: addresses.map((one) => `${one}/32`), ownPorts: [] };
 const accountOf = async (client: string) => String(Math.min(Number(client), Number(process.argv[2]) - 1));
-const sender = createSender({ policy, timeoutMs: 1000, reach: new Reach(accountOf) });
+const sender = createSender({ policy, timeoutMs: 300, reach: new Reach(accountOf) });
 const change = (how: 'add' | 'del', i: number) =>
   spawnSync('ip', ['addr', how, `${addresses[i]}/32`, 'dev', 'lo']);
 const postAll = () =>
