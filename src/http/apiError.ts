@@ -2,9 +2,9 @@ import { TooBusy } from '../delivery/hands.js';
 import { ResolverUnavailable } from '../outgoing/target.js';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { ChangeRefused } from '../redis/records/clients.js';
-import type { Rate } from '../redis/records/rates.js';
 import { SecretUnreadable } from '../redis/records/secretBox.js';
 import { type ErrorCode, errors, toOauthError, wordsOf } from './errors.js';
+import type { Rate } from './rates.js';
 
 export class ApiError extends Error {
   override name = 'ApiError';
