@@ -83,6 +83,9 @@ async function noticesOf(db: Db, account: Account) {
 const switching = (title: string, operator: Role, field: 'disabled' | 'paused', value: boolean) =>
   act(title, { operator }, async (actor, { account }: About, admit) => {
     const { accountId, name } = account;
+    const notices = await getClient(await actor.db(), noticesRecipient(account));
+    // With its other clients, the platform's notices stand still.
+    if (notices?.accountId === accountId) await actor.permit({ operator }, notices);
     await admit({ target: accountId, before: { [field]: account[field] }, after: { [field]: value } });
     const clients = await actor.change((db) => setStopped(db, accountId, field, value));
     // One warning is enough: where Temporal does not answer, the sweep wakes all.

@@ -9,7 +9,7 @@ import { hidden } from '../outgoing/hidden.js';
 import { notificationRequest } from '../outgoing/notification.js';
 import type { PostResult, Sender } from '../outgoing/post.js';
 import { getRegistration } from '../redis/records/registrations.js';
-import { createSigningSecret, readSecrets } from '../redis/records/secrets.js';
+import { createSigningSecret, readTarget } from '../redis/records/secrets.js';
 import { type Actor, type Admit, act, admitted, anyOrSupport, type Tone } from './act.js';
 import { type About, requireRegistration } from './subjects.js';
 
@@ -63,7 +63,7 @@ async function findTarget(actor: Actor, { client, url: asked }: Receiver, admit:
   if (url === undefined) throw badParameter('The parameter url is missing, and no url is registered');
   if (url !== registered?.url) await actor.checkUrl(url);
   await admit({ after: { url } }, { sends });
-  return targetOf(actor, { url, clientToken, registered: registered?.url });
+  return targetOf(actor, { url, clientToken });
 }
 
 type Exchange = Awaited<ReturnType<typeof sendSigned>>;
@@ -74,13 +74,11 @@ const pieces = 5;
 const betweenPiecesMs = 250;
 
 /** The client's own headers go to its registered URL, or where a caller who may set them says: others could read them there. */
-async function targetOf(
-  actor: Actor,
-  { url, clientToken, registered }: { url: string; clientToken: string; registered?: string | undefined },
-) {
+async function targetOf(actor: Actor, { url, clientToken }: { url: string; clientToken: string }) {
   const [db, box] = [await actor.db(), await actor.secretBox()];
   await createSigningSecret(db, box, clientToken);
-  const { signing, headers, waiting } = await readSecrets(db, box, clientToken);
+  // The URL may have been changed, and its headers with it, since the caller has seen it.
+  const { registered, signing, headers, waiting } = await readTarget(db, box, clientToken);
   const elsewhere = (await actor.maySeeSecrets()) ? { ...headers, ...waiting } : {};
   return { url, clientToken, secrets: signing, own: url === registered ? headers : elsewhere };
 }

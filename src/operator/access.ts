@@ -67,7 +67,9 @@ export const tokenRevoke = actOperation({
   does: 'end a token immediately',
   input: z.object({ name: tokenName }),
   answers: z.object({ name: tokenName, revoked: yesOrNo(true) }),
-  shown: ({ name }) => [`The token ${name} has ended.`],
+  shown: ({ name }) => [
+    `The token ${name} has ended. Pages that it opened stay open: desk --end ends them all.`,
+  ],
 });
 
 export const deskLink = operation({

@@ -1,6 +1,7 @@
 import type { DeliverDeps } from '../delivery/deliver.js';
 import { soonMs } from '../delivery/hand.js';
 import type { SendDeps } from '../delivery/send.js';
+import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { moveReplay } from '../redis/notifications/replay.js';
 import { type Plan, planCatchUp } from '../redis/owed/standing.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
@@ -16,7 +17,11 @@ const lookAgainMs = 15_000;
 export async function drainClient(deps: DeliverDeps & Pick<SendDeps, 'metrics'>, clientToken: string) {
   const { hands, db, log, metrics } = deps;
   const begunAt = performance.now();
-  await moveReplay(db, clientToken);
+  // A full Redis refuses it, and still delivers.
+  await moveReplay(db, clientToken).catch((err: unknown) => {
+    if (!isRedisUnavailable(err)) throw err;
+    log.warn({ err, client_token: clientToken }, 'a replay waits: Redis does not take more of it');
+  });
   const leastMs = (await hands.idle(clientToken, flowMs)) ? soonMs : lookAgainMs;
   const endsAt = performance.now() + flowMs;
   let expired = 0;

@@ -3,9 +3,10 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { z } from 'zod';
-import { setScopes } from '../../src/acts/accounts.js';
+import { pauseAccount, resumeAccount, setScopes } from '../../src/acts/accounts.js';
 import type { Act, Actor } from '../../src/acts/act.js';
 import { setBounds } from '../../src/acts/clients.js';
+import { sendTest } from '../../src/acts/receiverChecks.js';
 import { change, reset } from '../../src/acts/registrations.js';
 import { rotate } from '../../src/acts/secrets.js';
 import { replay } from '../../src/acts/sendAgain.js';
@@ -25,6 +26,8 @@ import { listChanges } from '../../src/redis/records/audit.js';
 import { type Client, getClient } from '../../src/redis/records/clients.js';
 import { setNoticesUrl, unclaimedNotices } from '../../src/redis/records/notices.js';
 import { isAllowed, type Role, roles } from '../../src/redis/records/operatorAccess.js';
+import { changeRegistration } from '../../src/redis/records/registrations.js';
+import { setRequestHeaders } from '../../src/redis/records/secrets.js';
 import { startReceiver, until } from '../receiver.js';
 import { type Customer, newCustomer, newToken, useShared } from '../service.js';
 
@@ -198,6 +201,31 @@ describe('an act', () => {
     await set(5);
     await assert.rejects(set(7, 121_000), { code: 'temporarily_unavailable' });
     assert.equal((await getClient(h.db, customer.client_token))?.quietSeconds, 5);
+  });
+
+  it('sends no header to a URL that another operator has changed meanwhile', async () => {
+    const [own, other] = [await startReceiver(), await startReceiver()];
+    const customer = await newCustomer(h);
+    const { client_token: token } = customer;
+    await customer.register(own.url);
+    await setRequestHeaders(h.db, h.apiDeps.secretBox, token, { 'x-gateway-key': 'open sesame' });
+    await changeRegistration(h.db, token, other.url, 'operator');
+    const client = await getClient(h.db, token);
+    assert.ok(client);
+    const admit = async () => void (await changeRegistration(h.db, token, own.url, 'operator'));
+    await sendTest({ ...operator('support'), admit }, { client });
+    await sendTest(operator('support'), { client });
+    const keys = [other, own].map(({ received }) => received.map(({ headers }) => headers['x-gateway-key']));
+    assert.deepEqual(keys, [[undefined], ['open sesame']]);
+  });
+
+  it('that pauses the account of the platform’s notices needs the role that these need', async () => {
+    const { account_id: platform } = await newCustomer(h, ['enrichments']);
+    await setNoticesUrl(h.db, h.apiDeps.secretBox, platform, 'http://127.0.0.1:9/notices');
+    const account = (await getAccount(h.db, platform)) as Account;
+    await assert.rejects(pauseAccount(operator('support'), { account }), { code: 'insufficient_role' });
+    await pauseAccount(operator('admin'), { account });
+    await resumeAccount(operator('admin'), { account });
   });
 
   it('rotates a secret and claims the notice of it at once, also by an operator', async () => {

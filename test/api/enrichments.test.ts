@@ -101,6 +101,7 @@ describe('POST /enrichments', () => {
           'not an event',
           event({ event_id: 'not an id' }),
           event({ event_id: 'e6', platform_id: 'c' }),
+          event({ event_id: undefined, client_token: 'nobody' }),
         ],
       });
       assert.equal(status, 202);
@@ -115,6 +116,7 @@ describe('POST /enrichments', () => {
         [null, 'invalid_event'],
         [null, 'invalid_event'],
         ['e6', 'queued'],
+        [null, 'unknown_client'],
       ]);
       assert.match(String(results[2]?.msg), /^events\[2\]\.platform_id: /);
       assert.match(String(results[4]?.msg), /^events\[4\]: /);

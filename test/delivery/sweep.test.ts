@@ -12,6 +12,7 @@ import { recordChange } from '../../src/redis/records/audit.js';
 import { readCounts } from '../../src/redis/records/counts.js';
 import { deleteClient } from '../../src/redis/records/deletion.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
+import { drainClient } from '../../src/upkeep/drain.js';
 import { runSweep } from '../../src/upkeep/sweep.js';
 import { isIndexed } from '../faults/walk.js';
 import { keysMatching } from '../keysMatching.js';
@@ -202,6 +203,25 @@ describe('What nothing works on', () => {
     h.skip(10_000);
     assert.equal((await sweep()).woken, 1);
     await until('it is sent again', () => receiver.received.length > before);
+  });
+
+  it('is sent where a full Redis refuses more of a replay', async () => {
+    const { h, client } = scene;
+    await h.publish({ client, asset: 'a' });
+    await h.noneOwed(client);
+    const call = (...[name, args]: [string, string[]]) =>
+      args[0]?.startsWith('replaySome')
+        ? Promise.reject(new RedisUnavailable('OOM command not allowed'))
+        : h.db.redis.call(name, args);
+    const full = { ...h.db, redis: Object.assign(Object.create(h.db.redis), { call }) };
+    const since = Date.now() - 60_000;
+    await assert.rejects(beginReplay(full, client, { since }), RedisUnavailable);
+    const drained = await drainClient({ ...h.deps, db: full }, client);
+    assert.equal(drained.owed, 1, 'the replay goes on');
+    h.skip(20_000);
+    await sweep();
+    await until('the replay has ended', async () => !(await h.endpoint(client)).replay?.runs);
+    await h.noneOwed(client);
   });
 
   it('was taken by a process that was killed: it is sent again once its lease has ended', async () => {

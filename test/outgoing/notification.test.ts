@@ -54,6 +54,10 @@ describe('request headers of a client’s own', () => {
     ] as const) {
       assert.equal(withoutValues(text, url, own), safe);
     }
+    const keyed = 'https://hooks.example/webhook/5f2c9d1a-77aa/in';
+    for (const text of ['webhook "POST 5f2c9d1a-77aa" is not known', 'use 5f2c9d1a-77aa/in'])
+      assert.doesNotMatch(withoutValues(text, keyed, {}), /5f2c/);
+    assert.equal(withoutValues('no webhook came in', keyed, {}), 'no webhook came in');
     assert.equal(withoutValues('as / it is', 'https://hooks.example/', {}), 'as / it is');
     assert.equal(withoutValues('no /a key/%zz', 'https://hooks.example/v1/a%20key/%zz', {}), 'no ***');
   });

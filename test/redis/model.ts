@@ -861,7 +861,7 @@ export class Model {
 
   private backfillBound(): number {
     const bound = this.bound();
-    return bound === 1 ? 1 : bound - Math.max(1, Math.floor(bound / 4));
+    return bound === 1 ? 1 : bound - Math.ceil(bound / 4);
   }
 
   /** Says why nothing may be sent to the client; `due` if something may. */

@@ -163,6 +163,7 @@ async function acceptItem(
     const notificationId = idOfClaimed(event, claim);
     const { result, answer } = presentClaim(claim, event.eventId, notificationId);
     metrics.eventAnswered(result);
+    if (result === 'unknown_client') answer.event_id = givenEventId(raw);
     span?.end({ 'asset_update.result': result, 'asset_update.notification_id': notificationId });
     return answer;
   } catch (err) {

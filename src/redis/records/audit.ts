@@ -24,7 +24,8 @@ export interface Change {
 const keptChanges = 10_000;
 const keptChangesMs = 366 * 86_400_000;
 /** Nothing displaces an entry about who may come in, secrets or URLs, up to so many of an operator in a day. */
-const changesOfSecurity = /^(account|token|desk|console|secrets|store|registration (reset|change|restore))/;
+const changesOfSecurity =
+  /^(account|token|desk|console|secrets|store|client delete|registration (accept|reset|change|restore))/;
 const securityChangesOfDay = 1000;
 const entriesPerPage = 500;
 const secretName = /(secret|password|access_token|authorization|signing_key)/i;

@@ -11,7 +11,7 @@
  *   asked:<until>:<state>:<reference>  the publisher's last request for another URL (urlRequests.ts)
  */
 import { randomBytes } from 'node:crypto';
-import { type Db, nowOf } from '../connection/db.js';
+import { type Db, nowOf, toPairs } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import { isPlain, type SecretBox, SecretUnreadable } from './secretBox.js';
 
@@ -44,6 +44,12 @@ export interface Secrets {
 /** @throws SecretUnreadable */
 export const readSecrets = async (db: Db, box: SecretBox, clientToken: string): Promise<Secrets> =>
   openSecrets(box, clientToken, await readFields(db, clientToken), nowOf(db));
+
+/** Reads the secrets, and the URL to which the headers belong, of one moment. @throws SecretUnreadable */
+export async function readTarget(db: Db, box: SecretBox, clientToken: string) {
+  const [registered, flat] = await runScript<[string, string[]]>(db, 'readTarget', clientToken);
+  return { registered, ...openSecrets(box, clientToken, Object.fromEntries(toPairs(flat)), nowOf(db)) };
+}
 
 /** The fields of a known version are decrypted once. */
 const opened = new WeakMap<Fields, Map<string, string>>();

@@ -19,6 +19,11 @@ entry('createSigningSecret', function(_, ARGV)
   add_secret(ARGV[2])
   return redis.call('HGET', secrets_key(), 'current')
 end)
+-- Reads a client's URL and the secrets that go to it, of one moment.
+-- Answer: {url ('': none), names and values of the secrets}
+entry('readTarget', function()
+  return {redis.call('HGET', base .. 'registration', 'url') or '', redis.call('HGETALL', secrets_key())}
+end, {'no-writes'})
 -- Stores another signing secret; the former one still signs for a while. Refused while the most previous ones still sign.
 -- Arguments: sealed (the new secret), along_ms (how long the former one still signs; '0': it and every earlier one end), name
 --   (distinguishes secrets that end in the same millisecond), max_along (how many previous ones may still sign)

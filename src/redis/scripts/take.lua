@@ -70,7 +70,7 @@ end
 -- Backfill leaves a quarter of the places to live events.
 local function backfill_bound()
   local bound = limits().bound
-  return bound > 1 and bound - math.max(1, math.floor(bound / 4)) or bound
+  return bound > 1 and bound - math.ceil(bound / 4) or bound
 end
 -- Returns the same for one asset that is due at `due`.
 local function standing_of(lane, due)
