@@ -41,16 +41,17 @@ describe('the pace of calls in one process', () => {
     const headers = bearer(customer.token);
     assert.equal((await customer.call('GET', '/notices')).status, 404);
     const begun = performance.now();
-    const answers: Response[] = [];
-    for (const { method, path, isJson } of calls.filter(({ needsToken }) => needsToken)) {
-      const asked = { method: method.toUpperCase(), headers, ...(isJson && { body: '{}' }) };
-      answers.push(...(await flood(3, path.replaceAll(/\{\w+\}/g, 'none'), asked)).answers);
-    }
-    const paced = await flood(50, '/push_notifications', { headers });
+    const floods = calls
+      .filter(({ needsToken }) => needsToken)
+      .map(({ method, path, isJson }) => {
+        const asked = { method: method.toUpperCase(), headers, ...(isJson && { body: '{}' }) };
+        return flood(20, path.replaceAll(/\{\w+\}/g, 'none'), asked);
+      });
+    const answers = (await Promise.all(floods)).flatMap((one) => one.answers);
     const seconds = (performance.now() - begun) / 1000;
-    const refused = refusedOf([...answers, ...paced.answers]);
-    const carriedOut = answers.length + paced.answers.length - refused.length;
-    assert.ok(refused.length > 0);
+    const refused = refusedOf(answers);
+    const carriedOut = answers.length - refused.length;
+    // A call that is not paced would add its twenty.
     assert.ok(carriedOut <= 11 + 5 * seconds, `${carriedOut} in ${seconds} s`);
     assert.equal(refused[0]?.headers.get('ratelimit-policy'), '"calls";q=5;w=1');
     assert.match(refused[0]?.headers.get('retry-after') ?? '', /^[12]$/);

@@ -134,12 +134,14 @@ describe('operator doctor', () => {
 
   it('says until when the certificates for Temporal are valid: its own, and the last authority', async () => {
     const pem = (untilDays: number) => issueCertificate({ name: 'us', untilDays }).cert;
-    for (const [ownDays, authorityDays, level] of [
+    const days: [own: number, authorities: number[], level: string][] = [
       [6, [], 'warn'],
       [-0.5, [8], 'fail'],
       [8, [-0.5, 8], 'ok'],
       [8, [-0.5, 6], 'warn'],
-    ] as const) {
+    ];
+    // Each waits for Temporal.
+    const examinations = days.map(async ([ownDays, authorityDays, level]) => {
       const own = issueCertificate({ name: 'us', untilDays: ownDays });
       const { finding } = await examine({
         TEMPORAL_ADDRESS: '127.0.0.1:1',
@@ -148,7 +150,8 @@ describe('operator doctor', () => {
         TEMPORAL_TLS_SERVER_CA_CERT_DATA: authorityDays.map(pem).join(''),
       });
       assert.equal(finding('settings TEMPORAL_TLS')?.level, level, `${ownDays}, ${authorityDays}`);
-    }
+    });
+    await Promise.all(examinations);
   });
 
   const lacksAttributes = async () => {

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
+import { useTogether } from '../together.js';
 import { namesBy } from './dnsServer.js';
 import { noContent, requestTo, useNetwork } from './rawReceiver.js';
 
 describe('a receiver whose name moves', () => {
-  const { start, startQuick, sending } = useNetwork();
+  const { start, startQuick, sending } = useNetwork(after);
+  const itWaits = useTogether();
   const host = 'hooks.customer.example';
 
   /** Posts one by one to a busy old server, until `done`; the name is moved after the first. */
@@ -30,24 +32,30 @@ describe('a receiver whose name moves', () => {
     return { failed, toOld: old.accepted(), toNew: requests() };
   }
 
-  it('is followed within about the TTL though the old server is kept busy, and no attempt fails', async () => {
-    const { failed, toOld, toNew } = await move(
-      async (moved) => [moved ? '127.0.0.2' : '127.0.0.1'],
-      (_, toNew) => toNew > 0,
-    );
-    assert.deepEqual([failed, toOld, toNew], [[], 1, 1]);
-  });
+  itWaits(
+    'is followed within about the TTL though the old server is kept busy, and no attempt fails',
+    async () => {
+      const { failed, toOld, toNew } = await move(
+        async (moved) => [moved ? '127.0.0.2' : '127.0.0.1'],
+        (_, toNew) => toNew > 0,
+      );
+      assert.deepEqual([failed, toOld, toNew], [[], 1, 1]);
+    },
+  );
 
-  it('is followed by the first attempt after the TTL, over a connection that rested until then', async () => {
-    const { failed, toOld, toNew } = await move(
-      async (moved) => [moved ? '127.0.0.2' : '127.0.0.1'],
-      (posts) => posts > 2,
-      { restsMs: 5_100 },
-    );
-    assert.deepEqual([failed, toOld, toNew], [[], 1, 1]);
-  });
+  itWaits(
+    'is followed by the first attempt after the TTL, over a connection that rested until then',
+    async () => {
+      const { failed, toOld, toNew } = await move(
+        async (moved) => [moved ? '127.0.0.2' : '127.0.0.1'],
+        (posts) => posts > 2,
+        { restsMs: 5_100 },
+      );
+      assert.deepEqual([failed, toOld, toNew], [[], 1, 1]);
+    },
+  );
 
-  it('keeps its connection where the address is still one of several', async () => {
+  itWaits('keeps its connection where the address is still one of several', async () => {
     const { failed, toOld, toNew } = await move(
       async (moved) => (moved ? ['127.0.0.2', '127.0.0.1'] : ['127.0.0.1']),
       (posts) => posts > 120,
@@ -55,7 +63,7 @@ describe('a receiver whose name moves', () => {
     assert.deepEqual([failed, toOld, toNew], [[], 1, 0]);
   });
 
-  it('keeps its connections where each answer has another address of several', async () => {
+  itWaits('keeps its connections where each answer has another address of several', async () => {
     const one = await startQuick();
     await start({ host: '127.0.0.2', port: one.port, answer: (s) => s.write(noContent) });
     let asked = 0;
@@ -70,7 +78,7 @@ describe('a receiver whose name moves', () => {
     assert.equal(asked, 2);
   });
 
-  it('keeps its connection while its name server is silent or broken', async () => {
+  itWaits('keeps its connection while its name server is silent or broken', async () => {
     let asked = 0;
     const { failed, toOld } = await move(
       async (moved) => {
@@ -83,7 +91,7 @@ describe('a receiver whose name moves', () => {
     assert.deepEqual([failed, toOld], [[], 1]);
   });
 
-  it('is judged again: an address that is not public ends the connection', async () => {
+  itWaits('is judged again: an address that is not public ends the connection', async () => {
     const old = await start({ answer: (s) => s.write(noContent) });
     let address = '127.0.0.1';
     const sender = sending({ names: namesBy(async () => [{ address, family: 4, ttlSeconds: 1 }]) });

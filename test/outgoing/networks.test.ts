@@ -4,6 +4,7 @@ import { Readable } from 'node:stream';
 import { explainFailure, explainRemarks } from '../../src/outgoing/details.js';
 import type { Permit, PostResult } from '../../src/outgoing/post.js';
 import { portOf } from '../receiver.js';
+import { useTogether } from '../together.js';
 import { answering, namesBy } from './dnsServer.js';
 import { noContent, ownKey, requestTo, useNetwork } from './rawReceiver.js';
 
@@ -14,7 +15,7 @@ const ended = (result: PostResult) => [endOf(result), ...(result.remarks ?? [])]
 type Does = (socket: Socket) => unknown;
 
 const fronts: { close(): void }[] = [];
-afterEach(() => {
+after(() => {
   for (const front of fronts.splice(0)) front.close();
 });
 
@@ -101,7 +102,8 @@ describe('a receiver behind a box that reads one packet of TLS', () => {
 });
 
 describe('a receiver with a connection for each worker', () => {
-  const { start, sending } = useNetwork();
+  const { start, sending } = useNetwork(after);
+  const itWaits = useTogether(4);
 
   /** @param afterMs each answer, of which each worker gives one at a time */
   async function startWorkers(count: number, isTls: boolean, head: string, afterMs = 0) {
@@ -132,30 +134,34 @@ describe('a receiver with a connection for each worker', () => {
   for (const isTls of [false, true])
     for (const head of [noContent, noContent.replace('\r\n\r\n', '\r\nKeep-Alive: timeout=5\r\n\r\n')])
       for (const workers of [1, 2, 4])
-        it(`, ${workers}, gets each notification by its first attempt, ${isTls ? 'TLS' : 'plain'}, ${head.length} bytes`, async () => {
-          const seen = new Set<unknown>();
-          for (const events of [16, 40]) {
-            const { url } = await startWorkers(workers, isTls, head);
-            // Less than a connection rests.
-            const sender = sending({ timeoutMs: 5_500, connectionsPerOrigin: 16 });
-            for (const result of await postAll(sender, url, events)) {
-              assert.equal(endOf(result), 'ok', `${events}`);
-              for (const remark of result.remarks ?? []) seen.add(remark);
-            }
-          }
-          assert.deepEqual([...seen], ['one_connection']);
-          const told = explainRemarks(['one_connection']).join();
-          assert.match(told, /16 connections at once.*close each after its answer/);
-        });
+        itWaits(
+          `, ${workers}, gets each notification by its first attempt, ${isTls ? 'TLS' : 'plain'}, ${head.length} bytes`,
+          async () => {
+            const burst = async (events: number) => {
+              const { url } = await startWorkers(workers, isTls, head);
+              // Less than a connection rests.
+              const sender = sending({ timeoutMs: 5_500, connectionsPerOrigin: 16 });
+              return await postAll(sender, url, events);
+            };
+            const results = (await Promise.all([16, 40].map(burst))).flat();
+            assert.deepEqual([...new Set(results.map(endOf))], ['ok']);
+            assert.deepEqual(
+              [...new Set(results.flatMap(({ remarks = [] }) => remarks))],
+              ['one_connection'],
+            );
+            const told = explainRemarks(['one_connection']).join();
+            assert.match(told, /16 connections at once.*close each after its answer/);
+          },
+        );
 
-  it('serves another process before the time of an attempt is over', async () => {
+  itWaits('serves another process before the time of an attempt is over', async () => {
     const { url } = await startWorkers(1, true, noContent);
     assert.equal((await sending().post(requestTo(url))).ok, true);
     assert.equal((await sending({ timeoutMs: 10_000 }).post(requestTo(url))).ok, true);
   });
 
   for (const isTls of [false, true])
-    it(`that is too slow for all that wait is told so, ${isTls ? 'TLS' : 'plain'}`, async () => {
+    itWaits(`that is too slow for all that wait is told so, ${isTls ? 'TLS' : 'plain'}`, async () => {
       const { url } = await startWorkers(1, isTls, closing, 700);
       const results = await postAll(sending({ timeoutMs: 2_500 }), url, 8);
       // One of them may be served when its time ends.
@@ -165,7 +171,7 @@ describe('a receiver with a connection for each worker', () => {
       assert.match(advice, /16 connections at once.*workers is stuck/);
     });
 
-  it('is not one that is slow: its connections are used again', async () => {
+  itWaits('is not one that is slow: its connections are used again', async () => {
     const receiver = await start({ answer: (s) => setTimeout(() => s.write(noContent), 1_200) });
     const sender = sending();
     for (let round = 0; round < 3; round++)

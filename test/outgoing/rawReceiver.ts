@@ -89,10 +89,13 @@ export const requestTo = (url: string, client = 'SITE0042') => ({
   body: '{"event":"test"}',
 });
 
-/** Opens what a test of a suite needs; it is closed after the test, a receiver before the sender that waits for its body. */
-export function useNetwork() {
+/**
+ * Opens what a test of a suite needs; it is closed after the test, a receiver before the sender that waits for its body.
+ * @param ends `after`: closed after the suite
+ */
+export function useNetwork(ends: typeof after = afterEach) {
   const open: { close(): Promise<unknown> }[] = [];
-  afterEach(async () => {
+  ends(async () => {
     for (const one of open.splice(0)) await one.close();
   });
   function opened<T extends { close(): Promise<unknown> }>(one: T): T {
