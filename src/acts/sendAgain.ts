@@ -11,6 +11,7 @@ import {
 import { beginReplay, countSpan, type Span, stopReplay } from '../redis/notifications/replay.js';
 import { feedSince } from '../redis/notifications/updates.js';
 import type { AttemptRecord } from '../redis/owed/standing.js';
+import { type WaitReason, waits } from '../redis/owed/waitReasons.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
 import { type Actor, type Admit, act, anyOrSupport, support, type Tone } from './act.js';
 import { type Listed, type One, readPage } from './notifications.js';
@@ -72,7 +73,7 @@ function ofFailed(title: string, carryOut: typeof recoverFailed, became?: string
     );
     const db = await actor.db();
     const since = nowOf(db) - db.settings.keepFailedMs;
-    return { ...answerOf(range, { ...found, since }), more: found.more };
+    return { ...answerOf(range, { ...found, since, why: became && found.why }), more: found.more };
   });
 }
 
@@ -159,9 +160,9 @@ async function stopped(db: Db, clientToken: string, span: Span) {
 /** Nobody asks for nothing: an answer of 0 is not what was wanted. */
 const answerOf = (
   { client, dry_run = false, ...span }: Range,
-  { count, since }: { count: number; since: number | undefined },
+  { count, since, why }: { count: number; since: number | undefined; why: WaitReason | undefined | '' },
 ) => ({
-  tone: count > 0 ? 'good' : ('warn' as Tone),
+  tone: count > 0 && !why ? 'good' : ('warn' as Tone),
   client_token: client.clientToken,
   dry_run,
   count,
@@ -169,6 +170,7 @@ const answerOf = (
   since: presentTime(span.since),
   until: presentTime(span.until ?? Date.now()),
   complete_since: presentTime(since),
+  ...(why && { waiting_reason: why }),
 });
 
 type InSpan<Found> = (db: Db, span: Span & { dryRun: boolean }) => Promise<Found & { count: number }>;
@@ -181,8 +183,10 @@ async function inSpan<Found>(actor: Actor, range: Range, admit: Admit, carryOut:
   const about = { since: after.since, until: until && after.until, reason };
   if (!dryRun) await admit({ after, about }, { sends: 1 });
   const found = await actor.change((db) => carryOut(db, { since, until, dryRun }));
-  if (found.count > 0 && !dryRun) await actor.wake(client.clientToken);
-  return found;
+  if (found.count === 0 || dryRun) return { ...found, why: undefined };
+  await actor.wake(client.clientToken);
+  const { waitingReason: why = 'due' } = await getEndpoint(await actor.db(), client.clientToken);
+  return { ...found, why: ['clear', 'draining'].includes(waits[why].situation) ? undefined : why };
 }
 
 /** How the last attempt ended: `failed` in any way, or with this error. */

@@ -65,6 +65,8 @@ export const notificationShow = actOperation({
   shown: ({ found, ...value }) => [standing(found), ...shownOf(value)],
 });
 
+const waitingReason = z.enum(waitReasons).describe('Why it is not sent now; absent if it is.').optional();
+
 export const notificationRedeliver = actOperation({
   act: redeliver,
   button: 'Send again now',
@@ -74,7 +76,7 @@ export const notificationRedeliver = actOperation({
     notification_id: notificationId,
     client_token: anyClient,
     previous_state: z.enum(notificationStates),
-    waiting_reason: z.enum(waitReasons).describe('Why it is not sent now; absent if it is.').optional(),
+    waiting_reason: waitingReason,
   }),
   shown({ notification_id: dueId, previous_state: was, waiting_reason: why }, { notification_id: id }) {
     const which =
@@ -92,6 +94,8 @@ export const notificationCancel = actOperation({
   shown: ({ notification_id: id }) => [`${id} is cancelled.`],
 });
 
+const notSent = (why?: keyof typeof waits) => (why ? [`They are not sent now: ${waits[why].says}.`] : []);
+
 const counted = { client_token: anyClient, count: integer(17), dry_run: yesOrNo(false) };
 const noneFailed = 'none failed then, or each was recovered, dismissed or has a newer one since';
 
@@ -100,8 +104,9 @@ const ofFailed = (act: typeof recover, verb: string, done: string, does: string)
     ...range(verb, 'failed', 'now'),
     act,
     does,
-    shown: ({ count, dry_run, more, since, until }) => [
+    shown: ({ count, dry_run, more, since, until, waiting_reason: why }) => [
       `${count} ${dry_run ? 'would be' : 'are'} ${done}${count === 0 ? `: ${noneFailed}` : ''}.${more > 0 ? ` ${more} are left: repeat it.` : ''}`,
+      ...notSent(why),
       `Failed from ${since} to ${until}.`,
     ],
   });
@@ -149,11 +154,15 @@ export const notificationReplay = actOperation({
       : undefined,
   }),
   does: 'make delivered assets owed again, for a receiver that has lost them',
-  shown: ({ count, at_least, dry_run, left_out, since, until, none_because: why }, { stop }) => [
+  shown: (
+    { count, at_least, dry_run, left_out, since, until, none_because: why, waiting_reason: waiting },
+    { stop },
+  ) => [
     `${at_least ? 'At least ' : ''}${count} ${stop ? 'were owed again: it is stopped' : dry_run ? 'would be owed again' : count === 0 ? 'are owed again' : 'are owed again, at the drain rate'}${why && !stop ? `: ${whyNone[why]}` : ''}.`,
     ...(left_out > 0
       ? [`${left_out} left out, which were owed again in the last 10 minutes: --again takes these too.`]
       : []),
+    ...notSent(waiting),
     `Delivered from ${since} to ${until}.`,
   ],
 });
@@ -211,6 +220,7 @@ function range(verb: string, ended: string, untilDefault: string) {
       since: time('The time that was covered.'),
       until: time(),
       complete_since: completeSince,
+      waiting_reason: waitingReason,
     }),
   };
 }

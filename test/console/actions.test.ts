@@ -116,7 +116,6 @@ describe('console: actions', () => {
     await h.db.redis.zadd(keys.owedSince, 1, 'a');
     await h.wake(client_token);
     await until('it failed', async () => (await scene.call('GET', '/push_notifications')).failed === 1);
-    await setPaused(h.db, client_token, false);
     const page = await visitor.get(site);
     assert.match(page.html, /1 video has .*failed.* since/);
     assert.match(
@@ -125,7 +124,9 @@ describe('console: actions', () => {
       'in the list of sites',
     );
     const done = await visitor.submit(page, `${site}/recover`);
-    assert.match(done.html, /1 notification owed again/);
+    assert.match(done.html, /1 notification owed again; not sent now: deliveries are paused/);
+    await setPaused(h.db, client_token, false);
+    await h.wake(client_token);
     await until('it was sent', () => scene.receiver.idsOf('a').length === 1);
     assert.doesNotMatch((await visitor.get(site)).html, /no further attempt is made/);
   });

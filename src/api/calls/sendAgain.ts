@@ -14,6 +14,8 @@ import {
 import { waitReasons } from '../../redis/owed/waitReasons.js';
 import { clientCall } from '../call.js';
 
+const waiting_reason = oneOfMany(waitReasons, 'Why it is not sent now; absent if it is.').optional();
+
 export const redeliverNotificationCall = clientCall({
   act: redeliver,
   route: 'POST /notifications/{id}/redeliver',
@@ -27,7 +29,7 @@ export const redeliverNotificationCall = clientCall({
     what: 'What is owed now.',
     schema: z.object({
       notification_id: notificationIdText,
-      waiting_reason: oneOfMany(waitReasons, 'Why it is not sent now; absent if it is.').optional(),
+      waiting_reason,
     }),
   },
   codes: ['unknown_notification', 'not_registered'],
@@ -60,6 +62,7 @@ const failed = {
 
 export const recoverNotificationsCall = clientCall({
   ...failed,
+  result: { ...failed.result, schema: failed.result.schema.extend({ waiting_reason }) },
   act: recover,
   route: 'POST /notifications/recover',
   summary: 'Recover failed notifications',
@@ -109,6 +112,7 @@ export const replayNotificationsCall = clientCall({
       at_least: yesOrNo(false, 'Whether there are more than `count`: not all were counted.'),
       until: time('The end of the time that was replayed.'),
       complete_since: completeSince,
+      waiting_reason,
     }),
   },
 });

@@ -191,7 +191,11 @@ const range = (
       dry_run: form.get('dry_run') === 'true',
     },
   }),
-  present({ count: found, more, complete_since: complete }, { here, formToken }, { body }) {
+  present(
+    { count: found, more, complete_since: complete, waiting_reason: why },
+    { here, formToken },
+    { body },
+  ) {
     const { dry_run: isDryRun, ...times } = body ?? {};
     const counted = count(Number(found), noun);
     const missing =
@@ -203,7 +207,7 @@ const range = (
     if (!isDryRun) {
       const others =
         left > 0 && actionForm(action, formToken, `${title} ${count(left, 'more', 'more')}`, fields);
-      return html`<p>${counted} ${title === 'Dismiss' ? 'dismissed' : 'owed again; sending begins now'}.</p>${others}${missing}`;
+      return html`<p>${counted} ${title === 'Dismiss' ? 'dismissed' : `owed again; ${why === undefined ? 'sending begins now' : `not sent now: ${waits[why as WaitReason].says}`}`}.</p>${others}${missing}`;
     }
     if (found === 0) return html`<p>${none}</p>${missing}`;
     return html`<p>${counted} would be ${title === 'Dismiss' ? 'dismissed' : 'sent again'}.</p>${missing}${actionForm(action, formToken, `${title} ${counted}`, fields)}`;
