@@ -7,6 +7,7 @@ import {
   createUpdateWaits,
   feedBeginning,
   type Place,
+  placeBefore,
   readUpdates,
   trimUpdates,
 } from '../../src/redis/notifications/updates.js';
@@ -119,6 +120,8 @@ describe('the feed of updates', () => {
 
   it('keeps an asset while its segments are known, and refuses a place once their time has passed for others', async () => {
     const own = await newDeliveryClient({ keepSegmentsSeconds: 60 });
+    const since = placeBefore(own.now());
+    const { end: empty } = await page(own, since);
     await claim(own, 'a', 'b', 'c');
     const first = (await page(own, undefined, 1)).end;
     const key = own.db.client(own.clientToken).feed;
@@ -141,6 +144,12 @@ describe('the feed of updates', () => {
       undefined,
       'it is older than a minute',
     );
+    assert.equal(
+      await readUpdates(own.db, own.clientToken, 10, empty),
+      undefined,
+      'so is a page without any',
+    );
+    assert.ok(await page(own, since), 'whoever names a time knows no more');
     assert.deepEqual((await page(own, end)).updates, [], 'nothing followed');
     assert.equal((await page(own)).updates.length, 3);
   });

@@ -36,7 +36,8 @@ const writeCursor = ({ position, platformId }: Place, clientToken: string) =>
 function readCursor(given: string, clientToken: string): Place {
   const [, position = '', asset = '', owner] = given.split('.');
   if (owner !== clientToken) throw badParameter(`cursor is of the client ${owner}`);
-  const place = { position: Number(position), platformId: Buffer.from(asset, 'base64url').toString() };
+  const platformId = Buffer.from(asset, 'base64url').toString();
+  const place = { position: Number(position), platformId, isCursor: true };
   if (writeCursor(place, clientToken) !== given) throw badParameter(`cursor ${notACursor}`);
   return place;
 }

@@ -7,8 +7,8 @@ import { type Db, nowOf, toPairs } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import { ignore } from '../connection/unavailable.js';
 
-/** Where a reader continues: a position, and the asset that was there ('': none was). */
-export type Place = { position: number; platformId: string };
+/** Where a reader continues: a position, and the asset that was there ('': none was); `isCursor`: all before it was read. */
+export type Place = { position: number; platformId: string; isCursor?: boolean };
 
 export const feedBeginning: Place = { position: 0, platformId: '' };
 
@@ -46,7 +46,7 @@ export async function readUpdates(db: Db, clientToken: string, limit: number, af
   if (isLost && after.platformId !== '') return undefined;
   const { bucket, field } = assetSlot(after.platformId);
   const keptMs = db.settings.keepSegmentsSeconds * 1000;
-  const args = [after.position, after.platformId, bucket, field, limit + 1, keptMs];
+  const args = [after.position, after.platformId, bucket, field, limit + 1, keptMs, after.isCursor ? 1 : 0];
   const [isGone, ...flat] = await runScript<[number, ...string[]]>(db, 'readUpdates', clientToken, args);
   if (isGone === 1) return undefined;
   const entries = toPairs(flat);
@@ -64,7 +64,7 @@ export async function readUpdates(db: Db, clientToken: string, limit: number, af
   }
   if (unknown.length > 0) await runScript(db, 'dropUpdates', clientToken, withSlots(unknown));
   const [platformId, position] = page.at(-1) ?? [after.platformId, after.position];
-  const end: Place = { platformId, position: Number(position) };
+  const end: Place = { platformId, position: Number(position), isCursor: true };
   return { updates, end, hasMore: entries.length > limit };
 }
 

@@ -31,18 +31,18 @@ local function tell_updates()
   change('HDEL', E, 'updates_awaited_until')
   redis.pcall('PUBLISH', base .. 'updates', '')
 end
--- Reads a page of the feed after a position.
+-- Reads a page of the feed after a position; 0: from its beginning.
 -- Arguments: position, the asset that was there ('': none was), its bucket, its field in it (8 bytes), count, for how long (ms) segments are
---   known (0: for good)
+--   known (0: for good), '1' if the position is a cursor's: another may lie in a time whose updates are gone
 -- Answer: {1 if updates after the position may be gone, else 0; asset and position in turn}. They are gone where segments' time is over, and
 --   where Redis has lost some: then it knows less of the asset than whoever was given the position.
 entry('readUpdates', function(_, ARGV)
-  local after, asset, kept_ms = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[7])
+  local after, asset, kept_ms, is_cursor = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[7]), ARGV[8] == '1'
   local is_gone, newest = false, feed_end()
-  if asset ~= '' then
+  if is_cursor and kept_ms > 0 and after > 0 and after < (now - kept_ms) * 1000 then is_gone = after < newest
+  elseif asset ~= '' then
     local there = tonumber(redis.call('ZSCORE', base .. 'feed', asset) or nil)
-    if kept_ms > 0 and after < (now - kept_ms) * 1000 then is_gone = after < newest
-    elseif there then is_gone = there < after
+    if there then is_gone = there < after
     else is_gone = after > newest or redis.call('HEXISTS', base .. 'known:' .. ARGV[4], ARGV[5]) == 0 end
   end
   return {is_gone and 1 or 0, unpack(redis.call('ZRANGEBYSCORE', base .. 'feed', '(' .. ARGV[2], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[6]))}
