@@ -127,7 +127,8 @@ describe('operator: account', () => {
       });
       await assert.rejects((change as CallableFunction)(db, account_id, ...args), /cut off/);
     };
-    const settle = (afterMs: number) => settleAccounts({ ...cli.db, clockOffsetMs: () => afterMs });
+    const settle = (afterMs: number) =>
+      settleAccounts({ ...cli.db, clockOffsetMs: () => afterMs }, assert.fail);
     const stands = async () => [
       (await getEndpoint(cli.db, site)).held,
       (await getRegistration(cli.db, 'notices:platform')) !== undefined,

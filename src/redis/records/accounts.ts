@@ -8,6 +8,7 @@ import { mapInPages } from '../../promises.js';
 import type { ScriptArgument } from '../connection/arguments.js';
 import { type Db, nowOf } from '../connection/db.js';
 import { evaluate } from '../connection/library.js';
+import { unlessBroken } from '../connection/unavailable.js';
 import { ChangeRefused, type Client, getClient, listClients } from './clients.js';
 import { removeNoticesUrl } from './deletion.js';
 import { holdOf, setHeld } from './endpoint.js';
@@ -118,8 +119,12 @@ async function holdClients(db: Db, accountId: string): Promise<Client[]> {
     const wanted = account !== undefined && holdOf(account);
     if (held === wanted) return clients;
     held = wanted;
+    const broken: unknown[] = [];
     // One after the other, 5,000 take seconds.
-    await mapInPages(clients, 50, ({ clientToken }) => setHeld(db, clientToken, wanted));
+    await mapInPages(clients, 50, ({ clientToken }) =>
+      unlessBroken(setHeld(db, clientToken, wanted), (err) => broken.push(err)),
+    );
+    if (broken.length > 0) throw broken[0];
   }
 }
 
@@ -146,16 +151,28 @@ async function changeStanding(db: Db, accountId: string, field: string, value: s
   await changeAccount(db, 'changeAccount', accountId, [field, value]);
 }
 
-/** Ends what changes of accounts, made more than a minute ago, may have left undone: a process or a command has ended before. */
-export async function settleAccounts(db: Db): Promise<void> {
+/**
+ * Ends what changes of accounts, made more than a minute ago, may have left undone: a process or a command has ended before.
+ * @param onBroken is told of each account of which the keys of a client cannot be read; it is tried again the next time
+ */
+export async function settleAccounts(
+  db: Db,
+  onBroken: (accountId: string, err: unknown) => void,
+): Promise<void> {
   const { changedAccounts } = db.global;
   const until = nowOf(db) - 60_000;
-  for (const accountId of await db.redis.zrangebyscore(changedAccounts, '-inf', until)) {
+  const settle = async (accountId: string) => {
     await holdClients(db, accountId);
     const { scopes } = (await getAccount(db, accountId)) ?? {};
     if (scopes) await dropFormerNotices(db, accountId, scopes);
-  }
-  await db.redis.zremrangebyscore(changedAccounts, '-inf', until);
+  };
+  let isDone = true;
+  for (const accountId of await db.redis.zrangebyscore(changedAccounts, '-inf', until))
+    await unlessBroken(settle(accountId), (err) => {
+      isDone = false;
+      onBroken(accountId, err);
+    });
+  if (isDone) await db.redis.zremrangebyscore(changedAccounts, '-inf', until);
 }
 
 async function changeAccount(db: Db, script: string, accountId: string, args: ScriptArgument[]) {
