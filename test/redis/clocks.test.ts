@@ -3,7 +3,7 @@ import { readSteps, witnessClocks } from '../../src/redis/connection/clocks.js';
 import { cancelNotification, redeliver } from '../../src/redis/notifications/redeliver.js';
 import { recordChange } from '../../src/redis/records/audit.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
-import { forTest } from '../servers.js';
+import { forTest, itWithOneRedis } from '../servers.js';
 import { keptLog } from '../service.js';
 import { day, fail, hour, minute, newDeliveryClient } from './deliveryClient.js';
 
@@ -12,55 +12,61 @@ describe("Redis' clock", () => {
   const kept = forTest(() => keptLog());
   const witness = () => witnessClocks(client.db, kept.log);
 
-  it('that steps back for less time than a client was idle is seen, told once, and nothing of the client stands still', async () => {
-    const owed = await client.owe('video');
-    await client.attempt(owed, fail);
-    await client.plan();
-    client.pass(10 * minute);
-    await witness();
-    client.pass(-5 * minute);
-    const lateMs = async () => (await getEndpoint(client.db, client.clientToken)).catchUpLateMs;
-    assert.ok((await lateMs()) <= 0);
-    await witness();
-    assert.ok((await lateMs()) > day, 'the sweep sets the alarm');
-    assert.deepEqual(
-      (await client.take()).map((one) => one.platformId),
-      ['video'],
-    );
-    await witness();
-    const told = kept.lines.filter((line) => String(line.msg).includes('has stepped back'));
-    assert.deepEqual([told.length, (await readSteps(client.db)).length], [1, 1]);
-    assert.ok(Math.abs(Number(told[0]?.back_ms) - 5 * minute) < minute);
-  });
+  itWithOneRedis(
+    'that steps back for less time than a client was idle is seen, told once, and nothing of the client stands still',
+    async () => {
+      const owed = await client.owe('video');
+      await client.attempt(owed, fail);
+      await client.plan();
+      client.pass(10 * minute);
+      await witness();
+      client.pass(-5 * minute);
+      const lateMs = async () => (await getEndpoint(client.db, client.clientToken)).catchUpLateMs;
+      assert.ok((await lateMs()) <= 0);
+      await witness();
+      assert.ok((await lateMs()) > day, 'the sweep sets the alarm');
+      assert.deepEqual(
+        (await client.take()).map((one) => one.platformId),
+        ['video'],
+      );
+      await witness();
+      const told = kept.lines.filter((line) => String(line.msg).includes('has stepped back'));
+      assert.deepEqual([told.length, (await readSteps(client.db)).length], [1, 1]);
+      assert.ok(Math.abs(Number(told[0]?.back_ms) - 5 * minute) < minute);
+    },
+  );
 
-  it('stands in an older store when a backup is restored, which is no step of the clock, nor is a step an older store', async () => {
-    const key = client.db.global.clock;
-    const says = () => kept.lines.map(({ msg }) => String(msg)).filter((msg) => /older|stepped/.test(msg));
-    await witness();
-    const backup = (await client.db.redis.dumpBuffer(key)) as Buffer;
-    const savedAt = Number(await client.db.redis.hget(key, 'seen'));
-    client.pass(30_000);
-    await witness();
-    await client.db.redis.restore(key, 0, backup, 'REPLACE');
-    await witness();
-    assert.deepEqual(says(), [], 'a failover may lose seconds');
-    client.pass(day);
-    await witness();
-    await client.db.redis.restore(key, 0, backup, 'REPLACE');
-    await witness();
-    await witness();
-    const missing = `the store is an older one: what was written after ${new Date(savedAt).toISOString()} is missing`;
-    assert.deepEqual(says(), [missing]);
-    assert.deepEqual(
-      (await readSteps(client.db)).map(({ olderFrom }) => olderFrom),
-      [savedAt],
-    );
-    client.pass(-hour);
-    await witness();
-    assert.equal(says().length, 2);
-  });
+  itWithOneRedis(
+    'stands in an older store when a backup is restored, which is no step of the clock, nor is a step an older store',
+    async () => {
+      const key = client.db.global.clock;
+      const says = () => kept.lines.map(({ msg }) => String(msg)).filter((msg) => /older|stepped/.test(msg));
+      await witness();
+      const backup = (await client.db.redis.dumpBuffer(key)) as Buffer;
+      const savedAt = Number(await client.db.redis.hget(key, 'seen'));
+      client.pass(30_000);
+      await witness();
+      await client.db.redis.restore(key, 0, backup, 'REPLACE');
+      await witness();
+      assert.deepEqual(says(), [], 'a failover may lose seconds');
+      client.pass(day);
+      await witness();
+      await client.db.redis.restore(key, 0, backup, 'REPLACE');
+      await witness();
+      await witness();
+      const missing = `the store is an older one: what was written after ${new Date(savedAt).toISOString()} is missing`;
+      assert.deepEqual(says(), [missing]);
+      assert.deepEqual(
+        (await readSteps(client.db)).map(({ olderFrom }) => olderFrom),
+        [savedAt],
+      );
+      client.pass(-hour);
+      await witness();
+      assert.equal(says().length, 2);
+    },
+  );
 
-  it('that runs ahead of the service is told, and ends nothing for good', async () => {
+  itWithOneRedis('that runs ahead of the service is told, and ends nothing for good', async () => {
     await client.owe('video');
     client.setAhead(32 * day);
     await witness();

@@ -168,8 +168,7 @@ export async function snapshot(client: DeliveryClient, ...beside: string[]): Pro
     (await present()).map(async (key) => ({ key, dump: await redis.dumpBuffer(key) })),
   );
   return async () => {
-    const keys = await present();
-    if (keys.length > 0) await redis.del(...keys);
+    for (const key of await present()) await redis.del(key);
     for (const { key, dump } of kept) if (dump !== null) await redis.restore(key, 0, dump);
   };
 }
