@@ -37,7 +37,7 @@ local function settle_success(says, same_epoch)
   if h.state == 'active' and h.failures > 0 then
     change('HSET', E, 'failures', 0)
     change('HDEL', E, 'first_failure_at', 'first_failure_clock')
-    end
+  end
 end
 local function settle_failure(says, same_epoch, v)
   local state = health().state
