@@ -10,7 +10,7 @@ import { originOf } from '../outgoing/target.js';
 import type { Db } from '../redis/connection/db.js';
 import type { Recording } from '../redis/records/audit.js';
 import type { StateChange } from '../redis/records/endpoint.js';
-import type { Role } from '../redis/records/operatorAccess.js';
+import type { MadeWith, Role } from '../redis/records/operatorAccess.js';
 import type { SecretBox } from '../redis/records/secretBox.js';
 import { isPast, momentIn } from '../times.js';
 import type { Subject } from './subjects.js';
@@ -80,6 +80,8 @@ export interface Actor {
   log: Logger;
   config(): Config;
   db(): Promise<Db>;
+  /** The operator's token: links to the desk end with it. */
+  token?: MadeWith | undefined;
   /** Who it is, for the audit of what a link of the actor's lets others do. */
   name: string;
   maySeeSecrets(): Promise<boolean>;

@@ -45,7 +45,7 @@ export const revokeToken = act('token revoke', admin, async (actor, { name }: { 
 export const makeDeskLink = act('desk', admin, async (actor, to: Pick<Person, 'name' | 'role'>, admit) => {
   const { name, role } = to;
   await admit({ target: name, after: { role } });
-  const person = { name, role, how: 'link' as const };
+  const person = { name, role, how: 'link' as const, token: actor.token };
   const { address, expiresAtMs } = await personSessions.createLink(await actor.db(), person);
   const { OPERATOR_URL, ADMIN_HOST, ADMIN_PORT } = actor.config();
   const { origin } = new URL(OPERATOR_URL ?? `http://${hostInUrl(ADMIN_HOST)}:${ADMIN_PORT}`);

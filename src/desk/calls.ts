@@ -69,7 +69,7 @@ export function requireRole({ role: needed }: Pick<Operation, 'role'>, role: Rol
 /** Returns what operations work with in this process. @param own.warnings gets what the operator is told beside the answer */
 export function operatorOf(
   services: Services,
-  { warnings, ...own }: Pick<Operator, 'role' | 'who' | 'address'> & { warnings: string[] },
+  { warnings, ...own }: Pick<Operator, 'role' | 'who' | 'token' | 'address'> & { warnings: string[] },
   reason: string | undefined,
 ): Operator {
   const { config, db, temporal } = services;
@@ -98,7 +98,7 @@ async function carryOut(services: Services, operation: Operation, { ctx, paramet
   const token = bearerToken(ctx);
   const found = token === undefined ? undefined : await findOperatorToken(services.db, token);
   if (found === undefined) throw tokenRefused(token, /[^A-Za-z0-9._-]/u);
-  const { name, role } = found;
+  const { name, role, createdAtMs } = found;
   ctx.state.isOperator = true;
   requireRole(operation, role, `the token ${name}`);
   const { input, list, changes } = operation;
@@ -112,7 +112,8 @@ async function carryOut(services: Services, operation: Operation, { ctx, paramet
   const page = list === undefined || isWhole ? unlimited : readPage(limit, cursor);
   const warnings: string[] = [];
   const address = clientAddress(ctx.req, services.config.TRUSTED_PROXIES);
-  const operator = operatorOf(services, { role, who: `${name} (token)`, address, warnings }, reason);
+  const who = { role, who: `${name} (token)`, token: { name, createdAtMs } };
+  const operator = operatorOf(services, { ...who, address, warnings }, reason);
   const answer = await operation.run(operator, checkedMembers, page);
   if (!isWhole) return present(operation, answer);
   ctx.type = answerType;

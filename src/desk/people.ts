@@ -154,7 +154,13 @@ ${there && html`<p><a class="button" href="${there}">Sign out of your company’
   function withOperator<From extends Visit<Person>>(visit: From): From & DeskVisit {
     const { session, ctx } = visit;
     ctx.state.isOperator = true;
-    const own = { role: session.role, who: whoIs(session), address: addressOf(ctx), warnings: [] };
+    const own = {
+      role: session.role,
+      who: whoIs(session),
+      token: session.token,
+      address: addressOf(ctx),
+      warnings: [],
+    };
     return { ...visit, warnings: own.warnings, operator: (reason) => operatorOf(services, own, reason) };
   }
 

@@ -67,9 +67,7 @@ export const tokenRevoke = actOperation({
   does: 'end a token immediately',
   input: z.object({ name: tokenName }),
   answers: z.object({ name: tokenName, revoked: yesOrNo(true) }),
-  shown: ({ name }) => [
-    `The token ${name} has ended. Pages that it opened stay open: desk --end ends them all.`,
-  ],
+  shown: ({ name }) => [`The token ${name} has ended, with the pages of the desk that it has opened.`],
 });
 
 export const deskLink = operation({

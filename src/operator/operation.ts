@@ -87,7 +87,10 @@ export interface Operator extends Actor {
 
 export const log = createLogger('silent', 'operator');
 
-type Own = Pick<Operator, 'role' | 'who' | 'address' | 'warn' | 'config' | 'db' | 'temporal' | 'sender'>;
+type Own = Pick<
+  Operator,
+  'role' | 'who' | 'token' | 'address' | 'warn' | 'config' | 'db' | 'temporal' | 'sender'
+>;
 
 /** @param why the operator's reason, for the audit */
 export function createOperator(own: Own, why?: string): Operator {

@@ -729,6 +729,28 @@ describe('operations of operators', () => {
     line.release();
   });
 
+  it('of a desk that a token has opened end with it', async () => {
+    const { cli, url } = scene;
+    const { token } = await cli.json('token', 'create', '--role', 'admin', '--name', 'opener');
+    const opened = async (ask: (body: object) => Promise<Response>) => {
+      const answer = await ask({ name: 'Eve', role: 'admin', reason: 'a test' });
+      const { url: link } = (await answer.json()) as { url: string };
+      const visitor = new Visitor(url);
+      await visitor.post('/desk/open', { link: new URL(link).hash.slice(1) });
+      return visitor;
+    };
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    const visitor = await opened((body) =>
+      fetch(`${url}/operator/desk`, { method: 'POST', headers, body: JSON.stringify(body) }),
+    );
+    const status = async () => (await visitor.get('/desk')).status;
+    assert.equal(await status(), 200);
+    await cli.json('token', 'revoke', 'opener');
+    assert.equal(await status(), 303);
+    await cli.json('token', 'create', '--role', 'admin', '--name', 'opener');
+    assert.equal(await status(), 303, 'another token of this name');
+  });
+
   it('of a token end with it: an expired one, and a revoked one at once; the list shows the last use', async () => {
     const { cli, url } = scene;
     const create = (...more: string[]) => cli.json('token', 'create', '--role', 'look', ...more);

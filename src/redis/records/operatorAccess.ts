@@ -80,6 +80,19 @@ export interface Person {
   how: 'link' | 'signed in';
   /** Of a person who signed in: who that is to the provider, for good. */
   subject?: string;
+  /** Of a link: the token by which it was made, with which it ends. */
+  token?: MadeWith | undefined;
+}
+
+export type MadeWith = Pick<
+  NonNullable<Awaited<ReturnType<typeof findOperatorToken>>>,
+  'name' | 'createdAtMs'
+>;
+
+async function stands(db: Db, { name, createdAtMs }: MadeWith): Promise<boolean> {
+  const found = await db.redis.hget(db.global.operatorTokens, name);
+  const stored = found === null ? undefined : (JSON.parse(found) as StoredToken);
+  return stored?.createdAtMs === createdAtMs && (stored.expiresAtMs ?? Infinity) > nowOf(db);
 }
 
 /** Links and sessions begun earlier than the last end of all are void: each carries the number of ends before it. */
@@ -89,7 +102,10 @@ export const personSessions = sessionsOf({
   door: '/desk',
   keysOf: ({ global }) => ({ link: global.operatorLink, session: global.operatorSession }),
   stamp: async (db, person: Person) => ({ ...person, ends: await endsBefore(db) }),
-  read: async (db, { ends, ...person }) => (ends === (await endsBefore(db)) ? person : undefined),
+  async read(db, { ends, ...person }) {
+    if (ends !== (await endsBefore(db))) return undefined;
+    return person.token && !(await stands(db, person.token)) ? undefined : person;
+  },
 });
 
 export async function endPersonSessions(db: Db): Promise<void> {
