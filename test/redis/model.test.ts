@@ -1153,6 +1153,13 @@ describe('known and owed, in every interleaving', () => {
       [sent, turned([0, 'later']), claimOf(0, event('b', '1')), plan(0), pass(second), ...acted('resume')],
     ],
     [
+      'what a hold’s end makes due is seen by the sweep after a step back of the clock',
+      [
+        ...[...waiting, bound({ quietMs: 0 }), claimOf(0, event('a', '2')), pass(-hour), takesNone],
+        ...[...acted('hold'), takesNone, ...acted('end the hold')],
+      ],
+    ],
+    [
       'a client of notices is sent one again that was not needed when it was claimed again',
       [
         ...[

@@ -96,6 +96,7 @@ entry('endpoint', function(_, ARGV)
   -- millisecond the change may have come last.
   local until_at, hurried_at, replays = h.catch_up_until, number('hurried_at'), h.replay_end > 0
   local needed, unplanned = until_at + AWAKE_MS, since
+  if hurried_at > now then hurried_at = 0 end
   if hurried_at > 0 and (why == 'due' or replays) then unplanned = math.max(why == 'due' and since or 0, hurried_at) end
   if until_at == 0 then needed = since == FAR and (replays and hurried_at or oldest) or since
   elseif unplanned >= h.planned_at then needed = math.min(needed, unplanned) end
