@@ -493,8 +493,12 @@ export class Model {
     if (state === 'delivered') this.arrive(asset, id);
     if (state === 'failed') this.setFates(asset, 'open', 'failed');
     if (state === 'cancelled')
+      // A failed notice is left to itself.
       for (const one of this.facts.updates)
-        if (one.asset === asset && (one.fate === 'open' || one.fate === 'failed'))
+        if (
+          one.asset === asset &&
+          (one.fate === 'open' || (one.fate === 'failed' && !this.limits.isOfNotices))
+        )
           Object.assign(one, { fate: 'cancelled', endedWith: id });
     if (this.facts.owed.get(notification.asset)?.id === id) {
       this.facts.owed.delete(notification.asset);
