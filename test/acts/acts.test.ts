@@ -24,6 +24,7 @@ import { findAccessToken } from '../../src/redis/records/accessTokens.js';
 import { type Account, getAccount } from '../../src/redis/records/accounts.js';
 import { listChanges } from '../../src/redis/records/audit.js';
 import { type Client, getClient } from '../../src/redis/records/clients.js';
+import { removeNoticesUrl } from '../../src/redis/records/deletion.js';
 import { setNoticesUrl, unclaimedNotices } from '../../src/redis/records/notices.js';
 import { isAllowed, type Role, roles } from '../../src/redis/records/operatorAccess.js';
 import { changeRegistration } from '../../src/redis/records/registrations.js';
@@ -226,6 +227,8 @@ describe('an act', () => {
     await assert.rejects(pauseAccount(operator('support'), { account }), { code: 'insufficient_role' });
     await pauseAccount(operator('admin'), { account });
     await resumeAccount(operator('admin'), { account });
+    // There is one of an installation.
+    await removeNoticesUrl(h.db, 'notices:platform');
   });
 
   it('rotates a secret and claims the notice of it at once, also by an operator', async () => {
