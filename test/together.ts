@@ -1,3 +1,5 @@
+import { begun } from './receiver.js';
+
 /**
  * Declares tests that wait rather than work: they begin with their suite, at most so many at a time, and each fails by itself.
  * What they open must stay open until the suite ends.
@@ -7,10 +9,7 @@ export function useTogether(atOnce = Number.POSITIVE_INFINITY) {
   const results: Promise<unknown>[] = [];
   before(() => {
     for (const [i, test] of tests.entries()) {
-      const result = Promise.allSettled([results[i - atOnce]]).then(test);
-      // Its own test sees it, maybe later.
-      result.catch(() => undefined);
-      results.push(result);
+      results.push(begun(Promise.allSettled([results[i - atOnce]]).then(test)));
     }
   });
   return (title: string, test: () => Promise<unknown>): Mocha.Test => {

@@ -64,7 +64,9 @@ export const setScopes = act(
   async (actor, { account, scope: scopes }: About & { scope: string[] }, admit) => {
     const { accountId: target, name, scopes: before } = account;
     const isOther = before.includes(platformScope) !== scopes.includes(platformScope);
-    const notices = isOther ? await noticesOf(await actor.db(), account) : undefined;
+    const db = await actor.db();
+    const lost = isOther ? await noticesOf(db, account) : undefined;
+    const notices = lost && (await readSite(db, lost));
     const cancels = notices?.health?.owed;
     await admit({ target, before: { scopes: before }, after: { scopes }, cancels });
     if (notices?.registration) await sayFarewell(actor, notices, notices.registration.url, null);
@@ -77,15 +79,15 @@ export const setScopes = act(
 /** Finds the client that gets the notices of an account; that of the platform if this account has set its URL. */
 async function noticesOf(db: Db, account: Account) {
   const client = await getClient(db, noticesRecipient(account));
-  return client?.accountId === account.accountId ? await readSite(db, client) : undefined;
+  return client?.accountId === account.accountId ? client : undefined;
 }
 
 const switching = (title: string, operator: Role, field: 'disabled' | 'paused', value: boolean) =>
   act(title, { operator }, async (actor, { account }: About, admit) => {
     const { accountId, name } = account;
-    const notices = await getClient(await actor.db(), noticesRecipient(account));
-    // With its other clients, the platform's notices stand still.
-    if (notices?.accountId === accountId) await actor.permit({ operator }, notices);
+    // They stand still with its other clients.
+    const notices = await noticesOf(await actor.db(), account);
+    if (notices) await actor.permit({ operator }, notices);
     await admit({ target: accountId, before: { [field]: account[field] }, after: { [field]: value } });
     const clients = await actor.change((db) => setStopped(db, accountId, field, value));
     // One warning is enough: where Temporal does not answer, the sweep wakes all.

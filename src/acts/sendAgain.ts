@@ -73,7 +73,10 @@ function ofFailed(title: string, carryOut: typeof recoverFailed, became?: string
     );
     const db = await actor.db();
     const since = nowOf(db) - db.settings.keepFailedMs;
-    return { ...answerOf(range, { ...found, since, why: became && found.why }), more: found.more };
+    return {
+      ...answerOf(range, { ...found, since, why: became === undefined ? undefined : found.why }),
+      more: found.more,
+    };
   });
 }
 
@@ -160,7 +163,7 @@ async function stopped(db: Db, clientToken: string, span: Span) {
 /** Nobody asks for nothing: an answer of 0 is not what was wanted. */
 const answerOf = (
   { client, dry_run = false, ...span }: Range,
-  { count, since, why }: { count: number; since: number | undefined; why: WaitReason | undefined | '' },
+  { count, since, why }: { count: number; since: number | undefined; why: WaitReason | undefined },
 ) => ({
   tone: count > 0 && !why ? 'good' : ('warn' as Tone),
   client_token: client.clientToken,

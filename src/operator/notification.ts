@@ -5,7 +5,7 @@ import { dismiss, reasonsForNone, recover, redeliver, replay, resend } from '../
 import { completeSince, integer, platformIdText, text, time, yesOrNo } from '../http/schemas.js';
 import { attemptErrors } from '../outgoing/details.js';
 import { notificationStates } from '../redis/owed/standing.js';
-import { waitReasons, waits } from '../redis/owed/waitReasons.js';
+import { type WaitReason, waitReasons, waits } from '../redis/owed/waitReasons.js';
 import { listedAnswer, shownAnswer, standing } from './explain.js';
 import {
   anyClient,
@@ -94,7 +94,7 @@ export const notificationCancel = actOperation({
   shown: ({ notification_id: id }) => [`${id} is cancelled.`],
 });
 
-const notSent = (why?: keyof typeof waits) => (why ? [`They are not sent now: ${waits[why].says}.`] : []);
+const notSent = (why?: WaitReason) => (why ? [`They are not sent now: ${waits[why].says}.`] : []);
 
 const counted = { client_token: anyClient, count: integer(17), dry_run: yesOrNo(false) };
 const noneFailed = 'none failed then, or each was recovered, dismissed or has a newer one since';

@@ -48,12 +48,8 @@ const keyLike = /^(?=.*\d).{8,}$|^.{20,}$/;
 /** Returns a path as frameworks name a route, and as they see it behind proxies that take up to three segments away; and its keys. */
 function endsOf(path: string): string[] {
   const segments = path.split('/').slice(1);
-  const ends = segments.slice(0, 4).map((_, i) => segments.slice(i).join('/'));
-  return [
-    ...ends.slice(0, 1),
-    ...ends.map((end) => `/${end}`),
-    ...segments.filter((one) => keyLike.test(one)),
-  ];
+  const ends = segments.slice(0, 4).map((_, i) => `/${segments.slice(i).join('/')}`);
+  return [path.slice(1), ...ends, ...segments.filter((one) => keyLike.test(one))];
 }
 
 /** Returns a text with the visible characters of ASCII that a URL, JSON or HTML escapes. */

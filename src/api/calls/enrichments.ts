@@ -161,9 +161,8 @@ async function acceptItem(
       throw unavailable('no answer in time');
     });
     const notificationId = idOfClaimed(event, claim);
-    const { result, answer } = presentClaim(claim, event.eventId, notificationId);
+    const { result, answer } = presentClaim(claim, event.eventId, notificationId, givenEventId(raw));
     metrics.eventAnswered(result);
-    if (result === 'unknown_client') answer.event_id = givenEventId(raw);
     span?.end({ 'asset_update.result': result, 'asset_update.notification_id': notificationId });
     return answer;
   } catch (err) {
@@ -198,11 +197,12 @@ function presentClaim(
   claim: Claim,
   event_id: string,
   notification_id: string,
+  given: string | null,
 ): { result: EventResult; answer: ItemAnswer } {
   switch (claim.kind) {
     case 'unknown_client': {
       const msg = 'There is no client with this client_token';
-      return { result: claim.kind, answer: { event_id, code: claim.kind, msg } };
+      return { result: claim.kind, answer: { event_id: given, code: claim.kind, msg } };
     }
     case 'none': {
       const { reason } = claim;

@@ -166,8 +166,9 @@ export async function settleAccounts(
     const { scopes } = (await getAccount(db, accountId)) ?? {};
     if (scopes) await dropFormerNotices(db, accountId, scopes);
   };
-  let isDone = true;
-  for (const accountId of await db.redis.zrangebyscore(changedAccounts, '-inf', until))
+  const changed = await db.redis.zrangebyscore(changedAccounts, '-inf', until);
+  let isDone = changed.length > 0;
+  for (const accountId of changed)
     await unlessBroken(settle(accountId), (err) => {
       isDone = false;
       onBroken(accountId, err);

@@ -54,20 +54,23 @@ export async function revokeOperatorToken(db: Db, name: string): Promise<void> {
 
 const usedEveryMs = 60_000;
 
+/** Returns the token of this name; undefined if it is unknown, revoked or expired. */
+async function readToken(db: Db, name: string): Promise<StoredToken | undefined> {
+  const found = await db.redis.hget(db.global.operatorTokens, name);
+  const stored = found === null ? undefined : (JSON.parse(found) as StoredToken);
+  return (stored?.expiresAtMs ?? Infinity) > nowOf(db) ? stored : undefined;
+}
+
 /** Returns what a token allows, and notes its use; undefined if it is unknown, revoked or expired. */
 export async function findOperatorToken(db: Db, token: string) {
   const name = token.slice(0, token.lastIndexOf('.'));
   if (token.length > 128 || !tokenNamePattern.test(name)) return undefined;
-  const { operatorTokens, operatorTokensUsed } = db.global;
-  const [found, used] = await Promise.all([
-    db.redis.hget(operatorTokens, name),
-    db.redis.hget(operatorTokensUsed, name),
-  ]);
-  if (found === null) return undefined;
-  const { hash, ...stored } = JSON.parse(found) as StoredToken;
-  const nowMs = nowOf(db);
+  const { operatorTokensUsed } = db.global;
+  const [found, used] = await Promise.all([readToken(db, name), db.redis.hget(operatorTokensUsed, name)]);
+  if (found === undefined) return undefined;
+  const { hash, ...stored } = found;
   if (!timingSafeEqual(Buffer.from(hash), Buffer.from(secretHash(token)))) return undefined;
-  if (stored.expiresAtMs !== undefined && stored.expiresAtMs <= nowMs) return undefined;
+  const nowMs = nowOf(db);
   // A full store refuses the note, and must let operators in.
   if (nowMs - Number(used ?? 0) > usedEveryMs)
     await db.redis.hset(operatorTokensUsed, name, nowMs).catch(ignore);
@@ -89,12 +92,6 @@ export type MadeWith = Pick<
   'name' | 'createdAtMs'
 >;
 
-async function stands(db: Db, { name, createdAtMs }: MadeWith): Promise<boolean> {
-  const found = await db.redis.hget(db.global.operatorTokens, name);
-  const stored = found === null ? undefined : (JSON.parse(found) as StoredToken);
-  return stored?.createdAtMs === createdAtMs && (stored.expiresAtMs ?? Infinity) > nowOf(db);
-}
-
 /** Links and sessions begun earlier than the last end of all are void: each carries the number of ends before it. */
 const endsBefore = async (db: Db): Promise<number> => Number(await db.redis.get(db.global.operatorEnds));
 
@@ -104,7 +101,9 @@ export const personSessions = sessionsOf({
   stamp: async (db, person: Person) => ({ ...person, ends: await endsBefore(db) }),
   async read(db, { ends, ...person }) {
     if (ends !== (await endsBefore(db))) return undefined;
-    return person.token && !(await stands(db, person.token)) ? undefined : person;
+    const { token } = person;
+    if (token && (await readToken(db, token.name))?.createdAtMs !== token.createdAtMs) return undefined;
+    return person;
   },
 });
 
