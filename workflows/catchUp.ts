@@ -37,9 +37,10 @@ export async function catchUp({ clientToken }: { clientToken: string }): Promise
     const result = { ...drained, inMs: drained.inMs - (Date.now() - askedAt - drained.tookMs) };
     setCurrentDetails(describe(result));
     upsertMemo(makeMemo(clientToken, result));
-    if (result.reason !== state) {
-      state = result.reason;
-      upsertSearchAttributes([{ key: notificationStateKey, value: result.owed === 0 ? 'delivered' : state }]);
+    const shown = result.owed === 0 ? 'delivered' : result.reason;
+    if (shown !== state) {
+      state = shown;
+      upsertSearchAttributes([{ key: notificationStateKey, value: state }]);
     }
     if (result.owed === 0) {
       if (!woken) return;

@@ -52,7 +52,8 @@ export function resultOf(answer: AnswerReader): Omit<PostResult, 'milliseconds'>
  */
 function textOf(answer: AnswerReader): string | undefined {
   const codings = answer.valuesOf('content-encoding').join(',').toLowerCase().split(/[ ,]+/).filter(Boolean);
-  const bytes = codings.reduceRight<Buffer | undefined>(unpack, answer.excerpt);
+  const bytes =
+    codings.length > maxCodings ? undefined : codings.reduceRight<Buffer | undefined>(unpack, answer.excerpt);
   if (bytes === undefined || (bytes.length === 0 && answer.bodyBytes > 0)) return undefined;
   const [, named] = /charset {0,8}= {0,8}["']?([\w-]+)/i.exec(String(answer.valuesOf('content-type'))) ?? [];
   // Its text is written in ASCII, but not as itself.
@@ -83,7 +84,7 @@ function decode(bytes: Buffer, label: string | undefined, fatal = false): string
  * name a coding and send plain text, which what is packed never is.
  */
 function unpack(packed: Buffer | undefined, coding: string): Buffer | undefined {
-  const unpackersOfIt = unpackers[coding];
+  const unpackersOfIt = unpackers.get(coding);
   if (packed === undefined || unpackersOfIt === undefined) return undefined;
   for (let { length } = packed; length > 0; length >>= 1)
     for (const one of unpackersOfIt)
@@ -97,20 +98,18 @@ function unpack(packed: Buffer | undefined, coding: string): Buffer | undefined 
 const maxOutputLength = 64 * 1024;
 const zipped = { finishFlush: zlib.constants.Z_SYNC_FLUSH, maxOutputLength };
 const gzip = [(bytes: Buffer) => zlib.unzipSync(bytes, zipped)];
-const unpackers: Partial<Record<string, ((bytes: Buffer) => Buffer)[]>> = {
-  identity: [(bytes) => bytes],
-  gzip,
-  'x-gzip': gzip,
+const flushed = { finishFlush: zlib.constants.BROTLI_OPERATION_FLUSH, maxOutputLength };
+/** A receiver names them: a Map has no other names. */
+const unpackers = new Map<string, ((bytes: Buffer) => Buffer)[]>([
+  ['identity', [(bytes) => bytes]],
+  ['gzip', gzip],
+  ['x-gzip', gzip],
   // Some servers leave out the header of zlib.
-  deflate: [...gzip, (bytes) => zlib.inflateRawSync(bytes, zipped)],
-  br: [
-    (bytes) =>
-      zlib.brotliDecompressSync(bytes, {
-        finishFlush: zlib.constants.BROTLI_OPERATION_FLUSH,
-        maxOutputLength,
-      }),
-  ],
-};
+  ['deflate', [...gzip, (bytes) => zlib.inflateRawSync(bytes, zipped)]],
+  ['br', [(bytes) => zlib.brotliDecompressSync(bytes, flushed)]],
+]);
+/** Each costs time; a server and a proxy before it have one each. */
+const maxCodings = 3;
 
 /** Returns at most 1 KiB of a text as it is safe to show: white space as blanks, other control and direction-changing characters as U+FFFD. */
 function excerptOf(text: string): string | undefined {

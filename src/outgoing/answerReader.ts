@@ -123,7 +123,7 @@ export class AnswerReader {
 
   /** Says as early as possible that this is not HTTP/1: a server of another protocol may wait for more of the request. */
   #checkBeginning(): void {
-    const beginning = this.#line.replace(/\r?\n?$/, '').slice(0, begins.length);
+    const beginning = this.#line.slice(0, begins.length).replace(/\r?\n?$/, '');
     if (beginning === '') return;
     if (!begins.startsWith(beginning)) throw broken(otherProtocol(this.#line));
     this.hasBegun = true;
@@ -134,12 +134,12 @@ export class AnswerReader {
     const [, name = '', value = line] = /^([^:]*):(.*)$/s.exec(line) ?? [];
     const last = this.#headers.at(-1);
     if (!/^[ \t]/.test(line)) this.#headers.push({ name: name.trim().toLowerCase(), value: value.trim() });
-    else if (last !== undefined) last.value = `${last.value} ${line.trim()}`.trim();
+    else if (last !== undefined) last.value += ` ${line.trim()}`;
   }
 
   /** @param name in lower case */
   valuesOf(name: string): string[] {
-    return this.#headers.filter((header) => header.name === name).map(({ value }) => value);
+    return this.#headers.filter((header) => header.name === name).map(({ value }) => value.trim());
   }
 
   *#readChunks(): Generator<undefined, void> {
@@ -166,13 +166,14 @@ export class AnswerReader {
   }
 
   *#readLine(isStatus = false): Generator<undefined, string> {
-    while (!this.#line.endsWith('\n')) {
-      const end = this.#bytes.indexOf(10, this.#at);
+    for (let end = -1; end < 0; ) {
+      end = this.#bytes.indexOf(10, this.#at);
       const to = end < 0 ? this.#bytes.length : end + 1;
+      const isNew = this.#line.length < begins.length;
       this.#line += this.#bytes.toString('latin1', this.#at, to);
       this.#headBytes += to - this.#at;
       this.#at = to;
-      if (isStatus) this.#checkBeginning();
+      if (isStatus && isNew) this.#checkBeginning();
       const isOneLine = this.#line.length > this.#headBytes / 2;
       if (this.#headBytes > maxHeadBytes) throw broken(isOneLine ? 'not_http' : 'endless_interim');
       if (end < 0) yield;

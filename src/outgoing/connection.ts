@@ -181,6 +181,8 @@ export class Connection {
     this.phase = 'during_lookup';
     this.remarks.clear();
     const { addresses, untilMs } = await findAddresses(this.to, this.guard);
+    // Nobody ends what begins after the attempt.
+    this.signal.throwIfAborted();
     this.events.onLookedUp();
     this.isUnserved = true;
     this.#waitForAnswer();
@@ -274,7 +276,8 @@ export class Connection {
     clearInterval(this.#unanswered);
     stream?.destroy();
     this.#drop();
-    if ((this.#wasUsed || isRefused || isTooLong) && !reader.hasBegun) void this.send(request, events, false);
+    const mayBeOlder = this.#wasUsed && detail !== 'request_invalid';
+    if ((mayBeOlder || isRefused || isTooLong) && !reader.hasBegun) void this.send(request, events, false);
     else events.onError(error);
   }
 

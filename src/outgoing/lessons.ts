@@ -4,6 +4,8 @@ import type { LookupAddress } from 'node:dns';
 /** How long a lesson lasts: an address's since it failed, an origin's since its last connection. */
 const keptMs = 3_600_000;
 const maxOrigins = 10_000;
+/** Of an origin: a name may have others with each answer. */
+const maxAddresses = 64;
 
 export interface Lesson {
   /**
@@ -28,16 +30,20 @@ export class Lessons {
 
   keep(origin: string, lesson: Lesson): void {
     if (lesson.hello !== 'short' && lesson.failedAtMs.size === 0) return;
-    this.#kept.set(origin, { lesson, untilMs: performance.now() + keptMs });
-    const [oldest] = this.#kept.keys();
-    if (this.#kept.size > maxOrigins && oldest !== undefined) this.#kept.delete(oldest);
+    keepNewest(this.#kept.set(origin, { lesson, untilMs: performance.now() + keptMs }), maxOrigins);
   }
+}
+
+/** Removes the oldest of a collection, which has got one more, if it is too many. */
+export function keepNewest(kept: Map<string, unknown> | Set<string>, most: number): void {
+  const [oldest] = kept.keys();
+  if (kept.size > most && oldest !== undefined) kept.delete(oldest);
 }
 
 /** Notes the end of an attempt at an address: after a failure later connections begin with another. */
 export function judgeAddressOf({ failedAtMs }: Lesson, address: string, isFailure: boolean): void {
   failedAtMs.delete(address);
-  if (isFailure) failedAtMs.set(address, performance.now());
+  if (isFailure) keepNewest(failedAtMs.set(address, performance.now()), maxAddresses);
 }
 
 /** Returns the addresses in their order, after them those that failed, the oldest failure first. */

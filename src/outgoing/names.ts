@@ -33,6 +33,8 @@ export interface NameSettings {
 
 const systemHosts =
   process.platform === 'win32' ? 'C:\\Windows\\System32\\drivers\\etc\\hosts' : '/etc/hosts';
+/** Of thousands each would be judged before every connection; what is left out is never connected to. */
+const maxAddresses = 64;
 /** A verdict on the resolver is shared by all callers within a second. */
 const rememberedMs = 1_000;
 /** c-ares looks at its timeouts in steps of the same length, so the question may take twice as long. */
@@ -123,7 +125,9 @@ export class SystemNames {
     const isAnswered = found.length > 0 || !reasons.every(isUnanswered);
     if (isAnswered) this.#answeredAtMs = performance.now();
     if (found.length > 0)
-      return found.map(({ address, ttl }) => ({ address, family: isIP(address), ttlSeconds: ttl }));
+      return found
+        .slice(0, maxAddresses)
+        .map(({ address, ttl }) => ({ address, family: isIP(address), ttlSeconds: ttl }));
     const reason = mostTelling(reasons);
     const { failure } = lookupFailed(reason);
     if (!isAnswered && (await this.isResolverSilent(askedAtMs))) {

@@ -211,9 +211,7 @@ class Attempt implements ExchangeEvents {
   }
 
   onError(error: unknown): void {
-    // The first of the two counts.
-    if (!(error instanceof AttemptFailed)) this.#reject(error);
-    void this.#fail(error instanceof AttemptFailed ? error.failure : { error: 'protocol' });
+    this.#watch(error instanceof AttemptFailed ? this.#fail(error.failure) : Promise.reject(error));
   }
 
   async #onTimeout(): Promise<void> {
@@ -240,13 +238,21 @@ class Attempt implements ExchangeEvents {
     const isSilent = isTunnel ? proxy.isSilent(since) : names.isResolverSilent(since);
     this.#end(false);
     if (!(await isSilent)) return this.#fail(late);
-    this.#fail(isDns ? { error: 'dns', ours: 'resolver' } : { error: 'connect', ours: 'proxy' });
+    return this.#fail(isDns ? { error: 'dns', ours: 'resolver' } : { error: 'connect', ours: 'proxy' });
   }
 
   #startTimer(ms: number): void {
     clearTimeout(this.#timer);
     // An answer may come after the time, before its timer: Node warns of a negative time.
-    this.#timer = setTimeout(() => void this.#onTimeout(), Math.max(0, ms));
+    this.#timer = setTimeout(() => this.#watch(this.#onTimeout()), Math.max(0, ms));
+  }
+
+  /** An error of the service's own while an attempt is ended is that of its POST, and ends no process. */
+  #watch(ending: Promise<void>): void {
+    ending.catch((error) => {
+      this.#reject(error);
+      this.#end(false);
+    });
   }
 
   /** Ends the attempt before the end of its answer, or without an answer: finding out whether all are silent takes up to a second. */

@@ -18,6 +18,7 @@ import { parseMultipart } from '../../src/http/multipart.js';
 import { parametersAtMost, parseParameters, readQuery, required } from '../../src/http/query.js';
 import { givenTime } from '../../src/http/schemas.js';
 import { resultOf } from '../../src/outgoing/answer.js';
+import { AnswerReader } from '../../src/outgoing/answerReader.js';
 import { checkTargetForm } from '../../src/outgoing/target.js';
 import { sessionCookies } from '../../src/web/door.js';
 
@@ -93,6 +94,15 @@ const parserCases: ParserCase[] = [
       },
     ),
   ),
+  ...casesOf('answer of a receiver', 2 * head, (pieces: Buffer[]) => readPieces(pieces), {
+    'a header in many lines': (bytes) => [
+      Buffer.from(`HTTP/1.1 500 No\r\na: b\r\n${filled(' c\n', bytes - 40)}`),
+    ],
+    'one byte at a time': (bytes) =>
+      Array.from(Buffer.from(`HTTP/1.1 500 No\r\na: ${filled('b', bytes - 40)}`), (byte) => Buffer.of(byte)),
+    'a status line, one byte at a time': (bytes) =>
+      Array.from(Buffer.from(`HTTP/1.1 500 ${filled('N', bytes - 40)}`), (byte) => Buffer.of(byte)),
+  }),
   ...casesOf('time in a query', head, (text) => givenTime('').safeParse(text), {
     parentheses: (bytes) => `2026-01-31${filled('(', bytes)}`,
   }),
@@ -147,6 +157,11 @@ const parserCases: ParserCase[] = [
     'a long asset id': (bytes) => ({ ...known, platform_id: filled('\u{1f3ac}', bytes) }),
   }),
 ];
+
+function readPieces(pieces: readonly Buffer[]): void {
+  const reader = new AnswerReader();
+  for (const piece of pieces) reader.read(piece);
+}
 
 function contextWith(headers: Record<string, string>, remoteAddress = ''): Koa.Context {
   const req = new IncomingMessage(new Socket());

@@ -55,6 +55,13 @@ const cases: [receiver: string, does: Does, result: Expected][] = [
   ['answers 500 with an endless body', saysOnAndOn(`${h500}\r\n`, kilobyte), failed(500, kilobyte)],
   ['answers 500 and closes in the middle of its body', ends(`${h500}${body1000}why`), failed(500, 'why')],
   ['answers 404 with odd characters', ends(halfACharacter), failed(404, 'a\ufffdb\ufffd[31m c\ufffdd é')],
+  ...['constructor', '__proto__', 'toString', 'gzip, '.repeat(10_000), 'br,'.repeat(20_000)].map(
+    (coding): (typeof cases)[0] => [
+      `answers 500 in ${coding.slice(0, 20)}`,
+      ends(`${h500}content-encoding: ${coding}\r\n${body1000}${kilobyte}`),
+      { ...failed(500), responseExcerpt: undefined, remarks: ['answer_unreadable'] },
+    ],
+  ),
   ['answers 410', says(`HTTP/1.1 410 Gone\r\n${empty}`), failed(410)],
   ...[300, 301, 302, 303, 304, 307, 308].map((status): (typeof cases)[0] => [
     `redirects to itself with ${status}`,

@@ -32,6 +32,14 @@ describe('a name', () => {
     assert.deepEqual([...new Set(dns.asked)], ['receiver']);
   });
 
+  it('with hundreds of addresses has the first 64: each is judged before every connection', async () => {
+    const many = Array.from({ length: 200 }, (_, i) => `10.1.${i >> 8}.${i & 255}`);
+    assert.deepEqual(
+      await addressesOf(namesOf(await startDns(() => many)), 'many.example'),
+      many.slice(0, 64),
+    );
+  });
+
   const v4 = '192.0.2.1';
   const v6 = '2001:db8:1:2:3:4:5:6';
   for (const [what, answer, expected] of [

@@ -4,12 +4,14 @@ import { Readable } from 'node:stream';
 import { setTimeout as pass } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
 import { Webhook } from 'standardwebhooks';
+import { Connection } from '../../src/outgoing/connection.js';
 import { notificationRequest, userAgent } from '../../src/outgoing/notification.js';
 import type { Permit, Sender } from '../../src/outgoing/post.js';
+import { Reach } from '../../src/outgoing/reach.js';
 import { newSigningSecret } from '../../src/redis/records/secrets.js';
 import { startGate } from '../receiver.js';
 import { loopbackNames } from './dnsServer.js';
-import { noContent, requestTo, until, useNetwork } from './rawReceiver.js';
+import { loopbackPolicy, noContent, requestTo, until, useNetwork } from './rawReceiver.js';
 
 const permitOf = async (sender: Sender, url: string, client: string): Promise<Permit> =>
   (await sender.permit(url, client, Infinity)) as Permit;
@@ -52,6 +54,40 @@ describe('outgoing post', () => {
     assert.equal(received, body);
     const sent = Object.fromEntries(lines.slice(1).map((line) => line.split(': ') as [string, string]));
     assert.deepEqual(new Webhook(secret).verify(received, sent), JSON.parse(body));
+  });
+
+  it('rejects if the service itself fails while it ends an attempt, and holds nothing', async () => {
+    const receiver = await start({ answer: () => undefined });
+    const reach = Object.assign(new Reach(), { isLost: () => Promise.reject(new Error('of ours')) });
+    const sender = sending({ timeoutMs: 100, connectionsPerOrigin: 1, reach });
+    for (let i = 0; i < 2; i++) await assert.rejects(sender.post(requestTo(receiver.url)), /of ours/);
+    assert.equal(sender.inFlight(), 0);
+    await sender.close();
+  });
+
+  it('says on a connection that was used before that a header cannot be sent', async () => {
+    const receiver = await startQuick();
+    const sender = sending({ connectionsPerOrigin: 1 });
+    await assertSent(sender, requestTo(receiver.url));
+    const { error, detail } = await sender.post({ ...requestTo(receiver.url), headers: { 'x-a': 'b\nc' } });
+    assert.deepEqual({ error, detail }, { error: 'protocol', detail: 'request_invalid' });
+  });
+
+  it('begins nothing once a name is answered after the attempt', async () => {
+    const gate = startGate();
+    const names = { ...loopbackNames, lookup: () => gate.closed.then(() => loopbackNames.lookup('')) };
+    const begun: string[] = [];
+    const events = Object.fromEntries(
+      ['onLookedUp', 'onUnanswered', 'onAnswered', 'onClosed'].map((name) => [name, () => begun.push(name)]),
+    );
+    const to = { name: 'http://a', host: 'a', port: 9, secure: false, lesson: { failedAtMs: new Map() } };
+    const guard = { policy: loopbackPolicy, names, hasRoute: async () => true, reach: new Reach() };
+    const connection = new Connection(to, guard, events as never);
+    const sent = connection.send({ path: '/', headers: {}, body: '' }, {} as never);
+    connection.destroy();
+    gate.open();
+    await sent;
+    assert.deepEqual(begun, []);
   });
 
   it('says in the TLS handshake which name it wants, but no address', async () => {

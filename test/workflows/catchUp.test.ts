@@ -80,7 +80,12 @@ describe('Catch-up waits for days', () => {
     };
     await skipping.withWorkers({ drain }, async (taskQueue) => {
       workflowId = workflowIds(taskQueue).catchUp(clientToken);
-      await skipping.env.client.workflow.execute('catch-up', { workflowId, taskQueue, ...input });
+      const { workflow } = skipping.env.client;
+      const handle = await workflow.start('catch-up', { workflowId, taskQueue, ...input });
+      await handle.result();
+      const { events = [] } = await handle.fetchHistory();
+      const shown = events?.flatMap((one) => one.upsertWorkflowSearchAttributesEventAttributes ?? []).at(-1);
+      assert.match(String(shown?.searchAttributes?.indexedFields?.NotificationState?.data), /delivered/);
     });
     const [first = 0, second = 0] = planned;
     assert.ok(Math.abs(second - first - minuteMs) < 5000, `${second - first} ms`);

@@ -45,10 +45,10 @@ export function createSecretBox(keys: Config['SECRETS_KEY']) {
       const key = keys?.find((k) => k.id === id);
       if (!key) throw new SecretUnreadable(`SECRETS_KEY has no key "${id}", which encrypted a secret`);
       const bytes = Buffer.from(sealed.slice(colon + 1), 'base64');
-      const decipher = createDecipheriv('aes-256-gcm', key.key, bytes.subarray(0, nonceBytes));
-      decipher.setAAD(Buffer.from(owner));
-      decipher.setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes));
       try {
+        const decipher = createDecipheriv('aes-256-gcm', key.key, bytes.subarray(0, nonceBytes));
+        decipher.setAAD(Buffer.from(owner));
+        decipher.setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes));
         const text = decipher.update(bytes.subarray(nonceBytes + tagBytes), undefined, 'utf8');
         return text + decipher.final('utf8');
       } catch {

@@ -69,7 +69,10 @@ export function openSecrets(box: SecretBox, clientToken: string, fields: Fields,
   return {
     signing: fields.current ? ['current', ...previousNames(names, nowMs)].map(open) : [],
     headers: headersIn(headerPrefix),
-    waiting: headersIn(waitingPrefix),
+    // A delivery asks for none: one that cannot be read holds none up.
+    get waiting() {
+      return headersIn(waitingPrefix);
+    },
   };
 }
 

@@ -1,6 +1,6 @@
 /**
  * Posts to receivers of three networks, which go silent one after another, as behind a firewall that drops every packet. The argument:
- * of how many accounts they are.
+ * of how many accounts they are, 0 while the store cannot say it.
  */
 import { spawnSync } from 'node:child_process';
 import { createSender } from '../../../src/outgoing/post.js';
@@ -11,7 +11,11 @@ const addresses = ['198.51.100.7', '203.0.113.7', '192.0.2.7'];
 const answer = (s: { write(text: string): unknown }) => s.write('HTTP/1.1 204 No Content\r\n\r\n');
 const { port } = await startRawReceiver({ answer, host: '0.0.0.0' });
 const policy = { allowHttp: true, allowedCidrs: addresses.map((one) => `${one}/32`), ownPorts: [] };
-const accountOf = async (client: string) => String(Math.min(Number(client), Number(process.argv[2]) - 1));
+const accounts = Number(process.argv[2]);
+const accountOf = (client: string) =>
+  accounts === 0
+    ? Promise.reject(new Error('away'))
+    : Promise.resolve(String(Math.min(Number(client), accounts - 1)));
 const sender = createSender({ policy, timeoutMs: 300, reach: new Reach(accountOf) });
 const change = (how: 'add' | 'del', i: number) =>
   spawnSync('ip', ['addr', how, `${addresses[i]}/32`, 'dev', 'lo']);
