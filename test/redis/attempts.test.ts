@@ -133,6 +133,34 @@ describe('An attempt', () => {
     }
   });
 
+  it('of what the endpoint refuses while it accepts others holds up none of these after an outage', async () => {
+    const client = await newDeliveryClient();
+    const delivered: string[] = [];
+    let isDown = false;
+    const run = async (ms: number) => {
+      for (const until = client.now() + ms; client.now() < until; ) {
+        const { taken, nextInMs = ms } = await client.turn({ most: 64 });
+        const verdicts = taken.map((one) => client.verdict(one, isDown || one.platformId < 'b' ? fail : ok));
+        delivered.push(...verdicts.flatMap(({ ok, taken }) => (ok ? [taken.platformId] : [])));
+        await client.turn({ verdicts });
+        client.pass(
+          taken.length > 0 ? 50 : Math.min(Math.max(nextInMs, 20), Math.max(until - client.now(), 1)),
+        );
+      }
+    };
+    for (let i = 0; i < 8; i++)
+      for (const asset of [`a-${i}`, `b-${i}`]) await client.owe(asset).then(() => run(second));
+    for (let i = 0; i < 12; i++) await client.owe(`b-${i + 8}`).then(() => run(hour));
+    assert.equal(delivered.splice(0).length, 20);
+    isDown = true;
+    for (let i = 0; i < 100; i++) await client.owe(`c-${i}`);
+    await run(minute);
+    isDown = false;
+    await run(3 * minute);
+    assert.equal(delivered.length, 100);
+    assert.equal((await client.plan()).owed, 8);
+  });
+
   it('that has delivered before a replay is part of it on a machine whose clock is behind Redis', async () => {
     const client = await newDeliveryClient();
     await client.attempt(await client.owe('video'), ok);

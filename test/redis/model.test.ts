@@ -690,6 +690,7 @@ const fields = [
     'clockSeen',
     'turned',
     'pullBelow',
+    'pullFailedBefore',
     'clockMs',
     'clockAt',
   ] as const),

@@ -93,6 +93,8 @@ const newFacts = () => ({
   setRightBy: 0,
   retryAfter: 0,
   pullBelow: 0,
+  /** By the endpoint's clock; 0: nothing keeps its time. */
+  pullFailedBefore: 0,
   held: false,
   /** The endpoint's clock: for how long it has run, and since when it runs (0: it is stopped). */
   clockMs: 0,
@@ -573,9 +575,9 @@ export class Model {
     if (facts.state === 'failing') Object.assign(facts, { probeStep: 1, probeAt: now });
   }
 
-  /** Makes due whatever waits for another reason than a quiet period: the next calls of `pull` do it, the latest first. */
-  dueAll(): void {
-    if (this.waiting().length > 0) this.facts.pullBelow = far;
+  /** Makes due whatever waits for another reason than a quiet period, or a failure of before: the next calls of `pull` do it, the latest first. */
+  dueAll(pullFailedBefore = 0): void {
+    if (this.waiting().length > 0) Object.assign(this.facts, { pullBelow: far, pullFailedBefore });
   }
 
   pull(): void {
@@ -591,7 +593,9 @@ export class Model {
         const owed = facts.owed.get(asset) ?? assert.fail(asset);
         const before = owed.since;
         owed.since = this.sinceSetRight(before);
-        owed.due = isQuiet(due) ? due - (before - owed.since) : owed.since;
+        const { failingSince = Number.POSITIVE_INFINITY } = this.notification(owed.id);
+        if (isQuiet(due)) owed.due = due - (before - owed.since);
+        else if (failingSince >= facts.pullFailedBefore) owed.due = owed.since;
         hasMoved ||= owed.due !== due;
       }
       return later.length === pulledAtOnce ? (later.at(-1)?.due ?? 0) : 0;
@@ -610,6 +614,7 @@ export class Model {
       if (ahead.length === pulledAtOnce) below = now + 1;
     }
     facts.pullBelow = below;
+    if (below === 0) facts.pullFailedBefore = 0;
   }
 
   /** Redis' clock has stepped back since the last call that set right what was noted before. */
@@ -751,9 +756,10 @@ export class Model {
         if (facts.places > 0) facts.places = more < this.limits.maxInFlight ? more : 0;
         return;
       }
+      const began = facts.failingSince;
       this.enter('active');
       facts.places = 1;
-      this.dueAll();
+      this.dueAll(began);
       return;
     }
     facts.failures++;

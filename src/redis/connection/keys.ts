@@ -41,6 +41,7 @@ import { Command } from 'ioredis';
  *   clock_seen, turned            Redis' clock as last noted, once a second; the last step back that is set right (clocks.ts)
  *   set_right_by                  by how much the newest of what waited was ahead then
  *   pull_below                    while all that waits is made due: how far that has come, from the latest to the present
+ *   pull_failed_before            what failed before it, by the client's clock, keeps its time (0: nothing)
  *   rate_at, drain_at             when max_per_second allows the next attempt, and when the drain rate does
  *   places                        after a probe succeeded, how many attempts may be under way at most (0: all that are allowed)
  *   picks                         how many places live and backfill have competed for, modulo 4: the fourth is of the backfill

@@ -95,18 +95,23 @@ local function alarm(at)
   note('catch_up_until', at, 'woken_at', h.woken_at, 'planned_at', h.planned_at)
   needs_wake = 1
 end
--- Makes due whatever waits for a later time, but for quiet periods: each call of `pull_forward` goes on, the latest first, down to
--- `pull_below`.
-local function due_all()
+-- Makes due whatever waits for a later time, but for quiet periods, and for what failed before this time (by the endpoint's clock) already:
+-- each call of `pull_forward` goes on, the latest first, down to `pull_below`.
+local function due_all(failed_before)
   if waiting_count() == 0 then return end
   note('pull_below', FAR)
+  change('HSET', E, 'pull_failed_before', failed_before or 0)
 end
 -- How many assets of a lane one call makes due.
 local PULLED_AT_ONCE = 200
 local function pull_forward()
   local below = health().pull_below
   if below == 0 then return end
-  local reached, has_moved = 0, false
+  local reached, has_moved, failed_before = 0, false, number('pull_failed_before')
+  local function keeps_retry(asset)
+    local id = failed_before > 0 and redis.call('HGET', base .. 'owed', asset)
+    return id and tonumber(redis.call('HGET', record(id), 'clock_since') or FAR) < failed_before
+  end
   for _, lane in pairs(LANES) do
     local later = redis.call('ZREVRANGEBYSCORE', base .. lane, below, now + 1, 'WITHSCORES', 'LIMIT', 0, PULLED_AT_ONCE)
     for i = 1, #later, 2 do
@@ -114,7 +119,7 @@ local function pull_forward()
       local since = since_set_right(before)
       if since ~= before then redis.call('ZADD', base .. 'owed-since', since, later[i]) end
       -- A quiet period began when the asset became owed, and keeps its length.
-      local moved = is_quiet(due) and due - (before - since) or since
+      local moved = is_quiet(due) and due - (before - since) or keeps_retry(later[i]) and due or since
       if moved ~= due then
         redis.call('ZADD', base .. lane, moved, later[i])
         has_moved = true
@@ -122,7 +127,7 @@ local function pull_forward()
     end
     if #later == 2 * PULLED_AT_ONCE then reached = math.max(reached, tonumber(later[#later])) end
   end
-  -- Only those in their quiet period stay, at half a millisecond: what is due before them comes next.
+  -- Only those stay that keep their time: what is due before them comes next.
   if reached == below and not has_moved then reached = below - 0.5 end
   if reached == 0 then
     -- What was put before the others, by a redelivery, is due since before it was owed.
@@ -131,7 +136,7 @@ local function pull_forward()
     if #ahead == 2 * PULLED_AT_ONCE then reached = now + 1 end
   end
   if reached > 0 then return note('pull_below', reached) end
-  change('HDEL', E, 'pull_below')
+  change('HDEL', E, 'pull_below', 'pull_failed_before')
   -- Nothing is noted ahead of the present any more.
   if number('ahead_until') > now then change('HSET', E, 'ahead_until', now) end
 end

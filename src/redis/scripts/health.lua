@@ -25,9 +25,11 @@ local function settle_success(says, same_epoch)
   if math.abs(now - h.last_success_at) >= 1000 then note('last_success_at', now) end
   if not same_epoch then return end
   if h.state == 'failing' then
+    -- What this endpoint refused while it accepted others would be the oldest of all now, and soon have it fail again.
+    local began = field('first_failure_clock')
     become(says, 'active', 'a probe succeeded')
     set_places(1)
-    due_all()
+    due_all(began)
     -- Catch-up, which sleeps until the next probe, shows that the endpoint has recovered.
     if waiting_count() > 0 then alarm(now) end
     return
