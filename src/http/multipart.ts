@@ -6,7 +6,7 @@ import { collectParameters, type Parameters } from './query.js';
 export const multipart = 'multipart/form-data';
 
 /**
- * Parses with undici: its time is linear, and it accepts what 25 programs send (test/api/recorded).
+ * Parses with undici: its time is linear, and it accepts what 24 programs send (test/api/recorded).
  * @throws ApiError 400
  */
 export async function parseMultipart(bytes: Buffer, contentType: string): Promise<Parameters> {
