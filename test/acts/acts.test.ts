@@ -9,7 +9,6 @@ import { setBounds } from '../../src/acts/clients.js';
 import { sendTest } from '../../src/acts/receiverChecks.js';
 import { change, reset } from '../../src/acts/registrations.js';
 import { rotate } from '../../src/acts/secrets.js';
-import { replay } from '../../src/acts/sendAgain.js';
 import { actorOf } from '../../src/api/actor.js';
 import { calls } from '../../src/api/calls.js';
 import { noticesTest, siteActions } from '../../src/api/console/actions.js';
@@ -158,29 +157,6 @@ describe('an act', () => {
             told,
           );
       }
-  });
-
-  it('replays nothing until a time to come, and nothing twice, whoever asks and asks again', async () => {
-    const receiver = await startReceiver();
-    const customer = await newCustomer(h);
-    await customer.register(receiver.url);
-    const client = await getClient(h.db, customer.client_token);
-    assert.ok(client);
-    const { id } = await h.publish({ client: customer.client_token, asset: 'vid-1' });
-    await h.delivered(customer.client_token, id);
-    const actors = [operator('support'), await publisher(customer)];
-    const since = Date.now() - 3_600_000;
-    for (const actor of actors)
-      await assert.rejects(replay(actor, { client, since, until: Date.now() + 3_600_000 }), {
-        code: 'invalid_request',
-        message: /until must not be later than now/,
-      });
-    const counts: number[] = [];
-    for (const actor of [...actors, ...actors]) {
-      await customer.forgetSends();
-      counts.push((await replay(actor, { client, since })).count);
-    }
-    assert.deepEqual(counts, [1, 0, 0, 0]);
   });
 
   it('changes nothing where its process stood still: another call may have made another change by then', async () => {

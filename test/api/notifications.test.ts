@@ -148,6 +148,7 @@ describe('notifications: listed, shown, sent again', () => {
         { since: now, until: since },
       ];
       for (const body of wrong) assert.equal((await replay(body)).code, 'invalid_request');
+      assert.match(String((await replay(wrong[0] as Json)).msg), /not be later than now/);
     });
 
     it('reaches what has no record any more, moves on as it arrives, refuses another time meanwhile, and can be stopped', async () => {

@@ -3,7 +3,6 @@ import { assetSlot, segmentFingerprints } from '../../src/ids.js';
 import { closeDb } from '../../src/redis/connection/db.js';
 import { untilServed } from '../../src/redis/connection/needs.js';
 import { forgetAsset } from '../../src/redis/notifications/decisions.js';
-import { countSpan } from '../../src/redis/notifications/replay.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { connectDb, forTest, opened, settings } from '../servers.js';
 import { newDeliveryClient } from './deliveryClient.js';
@@ -111,15 +110,6 @@ describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
     });
   }
 
-  it('are forgotten then, and notified once more when they come again', async () => {
-    await claim(['x']);
-    assert.equal((await claim(['x'])).kind, 'none');
-    await client.db.redis.call('HPEXPIRE', known(), '1', 'FIELDS', '1', slot.field);
-    while ((await client.db.redis.hexists(known(), slot.field)) === 1);
-    const again = await claim(['x']);
-    assert.deepEqual([again.kind, 'claim' in again && again.claim], ['claimed', 1]);
-  });
-
   it('are kept whole again from the next new one on, once the setting is switched off', async () => {
     const parts = () =>
       Promise.all([
@@ -146,18 +136,6 @@ describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
     assert.notEqual(await client.look(owed), 'lost', 'who asks without a claim has lost none');
     assert.deepEqual(await client.claim(event), { kind: 'ended', state: 'delivered' });
     assert.deepEqual(await client.take(), []);
-  });
-
-  it('and are forgotten before by a call: a replay leaves the asset out', async () => {
-    const { notificationId } = await client.owe(asset);
-    await client.attempt({ platformId: asset }, { ok: true });
-    client.pass(1000);
-    for (const isForgotten of [false, true]) {
-      await client.db.redis.hdel(known(), slot.field);
-      if (isForgotten) await forgetAsset(client.db, client.clientToken, asset);
-      const { count } = await countSpan(client.db, client.clientToken, { since: 0 }, () => {});
-      assert.equal(count, 0, notificationId);
-    }
   });
 
   it('need a server that knows HEXPIRE: the start says so on another', async () => {

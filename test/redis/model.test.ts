@@ -1102,6 +1102,13 @@ describe('known and owed, in every interleaving', () => {
       'nothing has arrived by the clock of the callers, which step back within a second',
       [turned(), setAhead(hour), pass(-hour), claimOf(0, event('a', '1'))],
     ],
+    ...[700, hour].map((ms): [string, Step[]] => [
+      `a clock that runs ${ms} ms ahead hides nothing that has not arrived, neither then nor once it is right again`,
+      [
+        ...[setAhead(ms), claimOf(0, event('a', '1')), pass(minute), setAhead(0)],
+        ...[seeClock, plan(0), pass(minute)],
+      ],
+    ]),
     [
       'what is put first while the clock is ahead is owed since the right time after it',
       [

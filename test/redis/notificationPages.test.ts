@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { collectNewest, newestNotifications } from '../../src/redis/notifications/newestNotifications.js';
 import { listNotifications, type Position } from '../../src/redis/notifications/notificationPages.js';
 import { redeliver } from '../../src/redis/notifications/redeliver.js';
-import { countSpan } from '../../src/redis/notifications/replay.js';
 import { announceClaims } from '../../src/redis/owed/owedClients.js';
 import { forTest } from '../servers.js';
 import { minute, newDeliveryClient } from './deliveryClient.js';
@@ -115,22 +114,6 @@ describe('the notifications of a client', () => {
     };
     assert.deepEqual(await newest(2), ids.slice(0, 2));
     await assert.rejects(newest(5), assert.AssertionError);
-  });
-
-  it('that have ended stay beside any number that wait', async () => {
-    const ended = await delivered('ended');
-    const many = Array.from({ length: 10_060 }, (_, i) => client.event({ platformId: `waiting-${i}` }));
-    while (many.length > 0) await client.claims(many.splice(0, 100), { most: 0 });
-    const found: string[] = [];
-    let behind: Position | undefined;
-    do {
-      const wanted = { state: 'delivered', limit: 10, behind } as const;
-      const page = await listNotifications(client.db, client.clientToken, wanted);
-      found.push(...page.notifications.map((one) => one.notificationId));
-      behind = page.next;
-    } while (behind !== undefined);
-    assert.deepEqual(found, [ended]);
-    assert.equal((await countSpan(client.db, client.clientToken, { since: 0 }, () => {})).count, 1);
   });
 
   it('are kept for 14 days after their end, and while they wait', async () => {
