@@ -142,14 +142,7 @@ describe('POST /oauth/access_token', () => {
     400: [
       ['a file part', () => parts({ client_secret: new Blob(['secret']) }), {}, /file/],
       ['a broken percent-encoding', () => 'client_id=%zz'],
-      [
-        'multipart without its end',
-        () => '--b\r\ncontent-disposition: form-data; name="a"\r\n\r\nx',
-        { 'content-type': 'multipart/form-data; boundary=b' },
-      ],
-      ['an empty body', () => '', {}, /grant_type/],
       ...['grant_type', 'client_id', 'client_secret', 'scope'].flatMap((name): Case[] => [
-        [`${name} missing`, () => `${fields()}`.replace(`${name}=`, 'x='), {}, new RegExp(name)],
         [`${name} empty`, () => fields({ [name]: '  ' }), {}, new RegExp(name)],
         [`${name} repeated`, () => `${fields()}&${name}=again`, {}, new RegExp(name)],
       ]),
@@ -164,14 +157,13 @@ describe('POST /oauth/access_token', () => {
   }
 
   const wrong = { client_secret: 'wrong' };
-  for (const [what, more, status, error, says] of [
+  for (const [what, more, status, error] of [
     ['another grant_type', { grant_type: 'x', ...wrong }, 400, 'unsupported_grant_type'],
     ['another scope', { scope: 'push_notifications enrichments' }, 400, 'invalid_scope'],
     ['another scope and a wrong secret', { scope: 'enrichments', ...wrong }, 401, 'invalid_client'],
-    ['scopes with a comma', { scope: 'a,b' }, 400, 'invalid_scope', /separate scopes by spaces/],
   ] as const) {
     it(`${what}: ${status} ${error}`, async () => {
-      await assertError(await post(fields(more)), status, error, says);
+      await assertError(await post(fields(more)), status, error);
     });
   }
 

@@ -209,6 +209,7 @@ describe('every call', () => {
       const query = { access_token: valid };
       const both = await ask(call, mine, bearerFor(call), { query });
       assert.deepEqual([both.status, both.body.code], [400, 'invalid_request']);
+      assert.match(String(both.body.msg), /access_token/);
       if (isRegistration) return;
       const inQuery = await ask(call, mine, undefined, { query });
       assert.equal(inQuery.status, 400);
@@ -237,25 +238,16 @@ describe('every call', () => {
     }
 
     if (path.includes('{') && !call.isPublishing) {
-      it(`${name}: answers another account the same for the owner’s and an unknown one, and a malformed one by its form`, async () => {
+      it(`${name}: answers another account the same for the owner’s and an unknown one`, async () => {
         await assertChangesNothing(async () => {
           const answers: Answer[] = [];
-          for (const about of [
-            mine,
-            nothing,
-            { id: 'no-id', platform_id: 'x'.repeat(300), event_id: 'x'.repeat(300) },
-            { id: 'msg_%00', platform_id: '\u0000', event_id: '\u0000' },
-            { id: `${mine.id}\n`, platform_id: '../x', event_id: '../x' },
-          ]) {
+          for (const about of [mine, nothing]) {
             const { client_token } = theirs;
             answers.push(await ask(call, { ...theirs, ...about, client_token }, bearer(stranger.token)));
           }
-          const [known, unknown, ...malformed] = answers;
+          const [known, unknown] = answers;
           assert.deepEqual(known, unknown);
           assert.equal(known?.status, 404);
-          // The one that is an id of an asset is unknown.
-          const statuses = malformed.map(({ status }) => status);
-          assert.deepEqual(statuses, [400, 400, path.startsWith('/assets') ? 404 : 400]);
         });
       });
     }

@@ -182,9 +182,6 @@ describe('an attempt whose receiver', () => {
       ['"utf-16be"', Buffer.from(text, 'utf16le').swap16(), text],
       ['Shift_JIS', Buffer.from('8347838981', 'hex'), 'エラ'],
       ['euc-kr', Buffer.from('bfc0b7f9', 'hex'), '오류'],
-      ['iso-8859-1', Buffer.from('Zurück', 'latin1'), 'Zurück'],
-      ['utf-8', Buffer.from('Zurück'), 'Zurück'],
-      ['unknown', Buffer.from('Zurück'), 'Zurück'],
     ];
     for (const [charset, page, excerpt] of pages) {
       const head = `${h500}Content-Type: text/html; charset=${charset}\r\n\r\n`;
