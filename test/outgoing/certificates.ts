@@ -14,7 +14,6 @@ interface Wanted {
   isAuthority?: boolean;
   /** RSA of so many bits instead of an elliptic curve. */
   rsaBits?: number;
-  hash?: 'sha256' | 'sha1';
   /** OID of its only extended key usage, as DER. */
   usage?: string;
 }
@@ -32,23 +31,12 @@ const nameOf = (name: string) => sequence(der(0x31, sequence(oid('550403'), text
 const extension = (id: string, value: Buffer) => sequence(oid(id), der(4, value));
 const time = (days: number) =>
   text(0x18, `${new Date(Date.now() + days * 86_400_000).toISOString().replace(/[-:T]|\..*/g, '')}Z`);
-const algorithms = {
-  ec: { sha256: '2a8648ce3d040302', sha1: '2a8648ce3d0401' },
-  rsa: { sha256: '2a864886f70d01010b', sha1: '2a864886f70d010105' },
-} as const;
+/** With SHA-256. */
+const algorithms = { ec: '2a8648ce3d040302', rsa: '2a864886f70d01010b' } as const;
 
 /** Makes a certificate (RFC 5280), signed by `issuer` or by itself. */
 export function issueCertificate(
-  {
-    name,
-    names = [name],
-    fromDays = -1,
-    untilDays = 365,
-    isAuthority = false,
-    rsaBits,
-    hash = 'sha256',
-    usage,
-  }: Wanted,
+  { name, names = [name], fromDays = -1, untilDays = 365, isAuthority = false, rsaBits, usage }: Wanted,
   issuer?: { name: string; key: string },
 ) {
   const pair: { publicKey: KeyObject; privateKey: KeyObject } =
@@ -56,7 +44,7 @@ export function issueCertificate(
       ? generateKeyPairSync('ec', { namedCurve: 'prime256v1' })
       : generateKeyPairSync('rsa', { modulusLength: rsaBits });
   const signer = issuer === undefined ? pair.privateKey : createPrivateKey(issuer.key);
-  const algorithm = sequence(oid(algorithms[signer.asymmetricKeyType === 'rsa' ? 'rsa' : 'ec'][hash]));
+  const algorithm = sequence(oid(algorithms[signer.asymmetricKeyType === 'rsa' ? 'rsa' : 'ec']));
   const alternatives = names.map((one) =>
     isIPv4(one) ? der(0x87, Buffer.from(one.split('.').map(Number))) : text(0x82, one),
   );
@@ -75,7 +63,7 @@ export function issueCertificate(
     pair.publicKey.export({ type: 'spki', format: 'der' }),
     der(0xa3, sequence(...extensions)),
   );
-  const signature = der(3, Buffer.from([0]), sign(hash, content, signer));
+  const signature = der(3, Buffer.from([0]), sign('sha256', content, signer));
   const body = sequence(content, algorithm, signature).toString('base64');
   const key = pair.privateKey.export({ type: 'pkcs8', format: 'pem' }) as string;
   const cert = `-----BEGIN CERTIFICATE-----\n${body.replace(/.{1,64}/g, '$&\n')}-----END CERTIFICATE-----\n`;

@@ -1,44 +1,17 @@
 import assert from 'node:assert/strict';
-import { connect, createServer, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { explainFailure, explainRemarks } from '../../src/outgoing/details.js';
 import type { Permit, PostResult } from '../../src/outgoing/post.js';
-import { portOf } from '../receiver.js';
 import { useTogether } from '../together.js';
 import { answering, namesBy } from './dnsServer.js';
-import { noContent, ownKey, requestTo, useNetwork } from './rawReceiver.js';
+import { noContent, ownKey, pass, requestTo, useNetwork } from './rawReceiver.js';
 
 const closing = 'HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n';
 const versions = ['TLSv1.2', 'TLSv1.3'] as const;
 const endOf = ({ ok, error, detail, status }: PostResult) => (ok ? 'ok' : (detail ?? status ?? error));
 const ended = (result: PostResult) => [endOf(result), ...(result.remarks ?? [])];
 type Does = (socket: Socket) => unknown;
-
-const fronts: { close(): void }[] = [];
-after(() => {
-  for (const front of fronts.splice(0)) front.close();
-});
-
-/** Starts a server of TCP, of whatever protocol. @returns its port */
-async function startFront(serve: Does): Promise<number> {
-  const sockets: Socket[] = [];
-  const server = createServer((socket) => {
-    sockets.push(socket.on('error', () => undefined));
-    serve(socket);
-  });
-  fronts.push({ close: () => [server.close(), sockets.map((socket) => socket.destroy())] });
-  return portOf(server);
-}
-
-/** Has a connection served by the server behind, which closes it with its own. */
-function pass(socket: Socket, port: number, first = Buffer.alloc(0)): void {
-  const to = connect(port, '127.0.0.1', () => {
-    to.write(first);
-    socket.pipe(to).pipe(socket);
-  });
-  to.on('error', () => undefined).on('close', () => socket.destroy());
-  socket.on('close', () => to.destroy());
-}
 
 describe('a receiver behind a box that reads one packet of TLS', () => {
   const { start, sending } = useNetwork();
@@ -57,14 +30,15 @@ describe('a receiver behind a box that reads one packet of TLS', () => {
     const tls = { ...ownKey, minVersion: version, maxVersion: version };
     const behind = await start({ tls, answer: (s) => s.end(closing) });
     const box = { url: '', accepted: 0, dropped: 0 };
-    const port = await startFront((socket) => {
+    const onConnection: Does = (socket) => {
       box.accepted++;
       socket.once('data', (hello) => {
         if (hello.length <= 1_460) return pass(socket, behind.port, hello);
         box.dropped++;
         return does(socket);
       });
-    });
+    };
+    const { port } = await start({ onConnection });
     box.url = `https://127.0.0.1:${port}/`;
     return box;
   }
@@ -85,12 +59,12 @@ describe('a receiver behind a box that reads one packet of TLS', () => {
 
   it('is not a server that breaks every handshake: nothing is learnt of it', async () => {
     const sizes: number[] = [];
-    const port = await startFront((s) =>
+    const onConnection: Does = (s) =>
       s.once('data', (hello) => {
         sizes.push(hello.length);
         s.destroy();
-      }),
-    );
+      });
+    const { port } = await start({ onConnection });
     const sender = sending();
     for (let i = 0; i < 2; i++)
       assert.deepEqual(ended(await sender.post(requestTo(`https://127.0.0.1:${port}/`))), [
@@ -121,10 +95,11 @@ describe('a receiver with a connection for each worker', () => {
       });
       pass(socket, behind.port);
     };
-    const port = await startFront((socket) => {
+    const onConnection: Does = (socket) => {
       waiting.push(socket);
       serve();
-    });
+    };
+    const { port } = await start({ onConnection });
     return { url: `${isTls ? 'https' : 'http'}://127.0.0.1:${port}/`, accepted: behind.accepted };
   }
 
@@ -308,7 +283,7 @@ describe('a name with two addresses, of which the first', () => {
   ];
   for (const [what, isTls, does, end, isLeft = true] of ways)
     it(`${isTls ? 'in TLS ' : ''}${what} is ${isLeft ? 'left by the next attempt' : 'kept'}`, async () => {
-      const port = await startFront((s) => s.on('data', () => does(s)));
+      const { port } = await start({ onConnection: (s) => s.on('data', () => does(s)) });
       await start({ tls: isTls, host: '127.0.0.2', port, answer: (s) => s.end(closing) });
       const sender = sending({ timeoutMs: 1_000, names: namesBy(answering(['127.0.0.1', '127.0.0.2'])) });
       const post = async () => {
@@ -321,7 +296,7 @@ describe('a name with two addresses, of which the first', () => {
     });
 
   it('fails as the second does is begun with again', async () => {
-    const port = await startFront((s) => s.on('data', () => s.end()));
+    const { port } = await start({ onConnection: (s) => s.on('data', () => s.end()) });
     await start({ host: '127.0.0.2', port, answer: (s) => s.end() });
     const sender = sending({ names: namesBy(answering(['127.0.0.1', '127.0.0.2'])) });
     const addresses = [];

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import type { TargetPolicy } from '../../src/outgoing/address.js';
@@ -19,7 +19,7 @@ export const loopbackPolicy: TargetPolicy = { allowHttp: true, allowedCidrs: ['1
 /**
  * A receiver on 127.0.0.1 that answers with any bytes that a test gives.
  * @param answer called once for each complete request (they all have a short body)
- * @param onConnection called for each accepted connection
+ * @param onConnection called for each accepted connection; without `answer` all that it does is the test's
  */
 export async function startRawReceiver(opts: {
   /** With the certificate for tests, or another. */
@@ -36,7 +36,7 @@ export async function startRawReceiver(opts: {
   let received = '';
   const serve = (socket: Socket): void => {
     let unanswered = '';
-    socket.on('error', () => undefined);
+    if (opts.onConnection && !opts.answer) return;
     socket.on('data', (chunk) => {
       received += chunk;
       unanswered += chunk;
@@ -78,6 +78,15 @@ export async function startRawReceiver(opts: {
 export function leadBothWays(inside: Socket, outside: Socket): void {
   inside.on('error', () => outside.destroy()).pipe(outside);
   outside.on('error', () => inside.destroy()).pipe(inside);
+}
+
+/** Has a connection served by the server behind, after these bytes of it; each ends with the other. */
+export function pass(socket: Socket, port: number, first: Buffer | string = ''): void {
+  const behind = connect(port, '127.0.0.1');
+  behind.write(first);
+  leadBothWays(socket, behind);
+  behind.on('close', () => socket.destroy());
+  socket.on('close', () => behind.destroy());
 }
 
 export const noContent = 'HTTP/1.1 204 No Content\r\n\r\n';

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
-import { connect, createServer, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import { portOf } from '../receiver.js';
-import { leadBothWays, noContent, ownKey, requestTo, useNetwork } from './rawReceiver.js';
+import { noContent, ownKey, pass, requestTo, useNetwork } from './rawReceiver.js';
 
 const handshake = 22;
 
@@ -39,8 +38,7 @@ describe('a receiver that refuses to resume a TLS session', () => {
       answer: (s) => s.write(noContent),
     });
     const front = { url: '', refused: 0 };
-    const server = createServer((socket) => {
-      socket.on('error', () => undefined);
+    const onConnection = (socket: Socket) =>
       socket.once('data', (hello) => {
         // Whoever asks for a server that had this port before.
         if (hello[0] !== handshake) return socket.destroy();
@@ -48,13 +46,9 @@ describe('a receiver that refuses to resume a TLS session', () => {
           front.refused++;
           return does(socket);
         }
-        const to = connect(behind.port, '127.0.0.1');
-        to.write(hello);
-        leadBothWays(socket, to);
+        return pass(socket, behind.port, hello);
       });
-    });
-    front.url = `https://127.0.0.1:${await portOf(server)}/`;
-    server.unref();
+    front.url = `https://127.0.0.1:${(await start({ onConnection })).port}/`;
     return front;
   }
 

@@ -1,16 +1,15 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
-import { connect, createServer, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { rootCertificates, type TlsOptions } from 'node:tls';
 import type { AttemptDetail } from '../../src/outgoing/details.js';
 import { readTrustedRoots } from '../../src/outgoing/trust.js';
-import { portOf } from '../receiver.js';
 import { newFolder } from '../servers.js';
 import { type Certificate, issueCertificate } from './certificates.js';
 import { loopbackNames } from './dnsServer.js';
-import { leadBothWays, noContent, requestTo, useNetwork } from './rawReceiver.js';
+import { noContent, pass, requestTo, useNetwork } from './rawReceiver.js';
 
 const host = 'hooks.customer.example';
 const root = issueCertificate({ name: 'Root', isAuthority: true });
@@ -119,12 +118,11 @@ describe('a receiver over TLS', () => {
         const tls = { ...chain(good), minVersion: version, maxVersion: version };
         const sockets: Socket[] = [];
         const behind = await start({ tls, answer: () => sockets[0]?.write(bytes) });
-        const front = createServer((socket) => {
+        const onConnection = (socket: Socket) => {
           sockets.push(socket);
-          leadBothWays(socket, connect(behind.port, '127.0.0.1'));
-        });
-        const { error, detail } = await post(await portOf(front));
-        front.close();
+          pass(socket, behind.port);
+        };
+        const { error, detail } = await post((await start({ onConnection })).port);
         assert.deepEqual([error, detail], ['tls', 'handshake_broken']);
       });
 
