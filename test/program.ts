@@ -84,6 +84,7 @@ export interface Service extends Program {
   prefix: string;
   taskQueue: string;
   secretsKey: string;
+  metrics(): Promise<string>;
 }
 
 interface Launched {
@@ -137,5 +138,6 @@ export async function beginService(
   const url = `http://127.0.0.1:${port}`;
   const adminUrl = `http://127.0.0.1:${adminPort}`;
   watchAnswers(url);
-  return Object.assign(started, { url, adminUrl, prefix, taskQueue, secretsKey });
+  const metrics = async () => (await fetch(`${adminUrl}/metrics`)).text();
+  return Object.assign(started, { url, adminUrl, prefix, taskQueue, secretsKey, metrics });
 }

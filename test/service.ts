@@ -133,6 +133,7 @@ export async function newCustomer(service: Pick<Harness, 'url' | 'db'>, scopes =
         asked.searchParams.set('client_token', customer.client_token);
       return await callApi(customer.token, method, asked, body);
     },
+    read: async (path: string): Promise<Json> => (await customer.call('GET', path)).body,
     async register(url: string): Promise<void> {
       const query = new URLSearchParams({ url });
       const { status } = await customer.call('POST', `/register_push_notifications?${query}`);
@@ -311,6 +312,11 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
       }),
     delivered: (client: string, id: string): Promise<NotificationRecord> =>
       harness.reaches(client, id, 'delivered'),
+    attempted: (client: string, id: string, times = 1): Promise<NotificationRecord> =>
+      until(`${id} was attempted`, async () => {
+        const found = await getNotification(db, client, id);
+        return found !== undefined && found.attempts.length >= times && found;
+      }),
     endpoint: (client: string): Promise<Endpoint> => getEndpoint(db, client),
     async noneOwed(client: string): Promise<void> {
       const isDone = async () => (await getEndpoint(db, client).catch(() => undefined))?.owed === 0;

@@ -6,11 +6,6 @@ import { publisherScene } from './publisherScene.js';
 
 describe('notifications: listed, shown, sent again', () => {
   const { h, receiver, customer, call, read, register, publish, delivered, pause } = publisherScene();
-  const attempted = (id: string, times: number) =>
-    until(`${id} was attempted`, async () => {
-      const { attempts } = await read(`/notifications/${id}`);
-      return (attempts as Json[] | undefined)?.length === times;
-    });
 
   it('GET /notifications lists newest first, page by page, with filters; one by its id, with its attempts and the URL’s scheme and host', async () => {
     await customer.register(`${receiver.url}?secret=1`);
@@ -72,7 +67,7 @@ describe('notifications: listed, shown, sent again', () => {
     const id = await delivered('vid-1');
     const again = await redeliver(id);
     assert.deepEqual([again.status, again.body], [202, { notification_id: id }]);
-    await attempted(id, 2);
+    await h.attempted(customer.client_token, id, 2);
     await pause(true);
     const held = { waiting_reason: 'paused' };
     assert.deepEqual((await redeliver(id)).body, { notification_id: id, ...held });

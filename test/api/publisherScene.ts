@@ -16,7 +16,7 @@ export function publisherScene() {
     receiver,
     customer,
     call,
-    read: async (path: string) => (await call('GET', path)).body,
+    read: (path: string) => customer.read(path),
     register: () => customer.register(receiver.url),
     publish,
     /** Publishes an event of a new asset. @returns the id of its notification, once it is delivered */

@@ -19,7 +19,6 @@ describe('a video and its notification', () => {
     await customer.register(receiver.url);
   });
 
-  const read = async (path: string) => (await customer.call('GET', path)).body;
   const audited = async (what: string, by = customer) =>
     (await listCalls(h.db, [by.account_id])).filter(
       (one) => one.clientToken === customer.client_token && one.what === what,
@@ -38,13 +37,13 @@ describe('a video and its notification', () => {
       const began = Date.now();
       await publish('vid-1');
       const { id } = await publish('vid-1');
-      const { waiting_reason: why, next_attempt_at: at } = await read(`/notifications/${id}`);
+      const { waiting_reason: why, next_attempt_at: at } = await customer.read(`/notifications/${id}`);
       assert.equal(why, 'quiet');
       assert.ok(Date.parse(String(at)) <= Date.now() + 2000);
       await h.delivered(customer.client_token, id);
       assert.ok(Date.now() - began >= 2000);
       assert.deepEqual(receiver.idsOf('vid-1'), [id]);
-      assert.equal((await read('/push_notifications')).quiet_seconds, 2);
+      assert.equal((await customer.read('/push_notifications')).quiet_seconds, 2);
     });
 
     it('answers 400 for anything but 0 to 3,600, and says what it must be', async () => {
@@ -84,7 +83,7 @@ describe('a video and its notification', () => {
       await h.delivered(customer.client_token, first.id);
       const { body } = await forget('vid-1');
       assert.deepEqual(body, { platform_id: 'vid-1', known_segments: 2 });
-      assert.equal((await read('/assets/vid-1')).code, 'unknown_asset');
+      assert.equal((await customer.read('/assets/vid-1')).code, 'unknown_asset');
       const again = await publish('vid-1', event);
       await h.delivered(customer.client_token, again.id);
       assert.deepEqual(receiver.idsOf('vid-1'), [first.id, again.id]);
@@ -102,7 +101,7 @@ describe('a video and its notification', () => {
         known_segments: 1,
         cancelled: id,
       });
-      const { state, reason } = await read(`/notifications/${id}`);
+      const { state, reason } = await customer.read(`/notifications/${id}`);
       assert.deepEqual([state, reason], ['cancelled', 'asset_forgotten']);
       assert.deepEqual((await forget('vid-1')).body, { platform_id: 'vid-1', known_segments: 0 });
     });
@@ -114,7 +113,7 @@ describe('a video and its notification', () => {
       assert.deepEqual(body, { platform_id: 'x/../y', known_segments: 1 });
       query.set('platform_id', '..');
       assert.equal((await platform.call('DELETE', `/assets?${query}`)).body.known_segments, 1);
-      assert.equal((await read('/assets/y')).known_segments, 1);
+      assert.equal((await customer.read('/assets/y')).known_segments, 1);
     });
 
     it('names an asset that can be none: the one that was meant would stay', async () => {

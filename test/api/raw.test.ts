@@ -43,7 +43,7 @@ describe('bad input on a raw socket', () => {
 
   /** Bytes of memory that the service holds, as it says itself. */
   async function resident(): Promise<number> {
-    const text = await (await fetch(`${service.adminUrl}/metrics`)).text();
+    const text = await service.metrics();
     return Number(/^process_resident_memory_bytes (\d+)/m.exec(text)?.[1]);
   }
 

@@ -6,7 +6,7 @@ import { changeRegistration, resetRegistration } from '../../src/redis/records/r
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { reencryptSigningSecrets } from '../../src/redis/records/secrets.js';
 import { keysMatching } from '../keysMatching.js';
-import { startReceiver, until } from '../receiver.js';
+import { startReceiver } from '../receiver.js';
 import { forTest, openForSuite } from '../servers.js';
 import { type Customer, newCustomer, patient, startHarness } from '../service.js';
 
@@ -27,10 +27,7 @@ describe('PUT /push_notifications/headers', () => {
   const keys = () => h.db.client(customer.client_token);
   const publish = async (asset: string) => {
     const { id } = await h.publish({ client: customer.client_token, asset });
-    return until(`${asset} was attempted`, async () => {
-      const record = await h.notification(customer.client_token, id);
-      return record?.attempts.length ? record : undefined;
-    });
+    return h.attempted(customer.client_token, id);
   };
 
   it('sends the headers with each later notification, in addition to those of the service, and to no other URL', async () => {

@@ -90,8 +90,7 @@ describe('GET /updates', () => {
     await publish(['a']);
     const [{ updated_at = '' } = {}] = (await get()).body.updates;
     const reach = async () => {
-      const { body } = await customer.call('GET', '/push_notifications');
-      const { delivered_until, owed_since, failed, cancelled } = body as Record<string, unknown>;
+      const { delivered_until, owed_since, failed, cancelled } = await customer.read('/push_notifications');
       const feed = (await get()).body as unknown as Record<string, unknown>;
       assert.deepEqual([feed.owed_since, feed.failed, feed.cancelled], [owed_since, failed, cancelled]);
       return { delivered_until, owed_since, failed, cancelled };

@@ -1,5 +1,6 @@
 /** An account with a site of its own, and a receiver: what the pages of a site show. */
-import { startReceiver, until } from '../receiver.js';
+import type { NotificationRecord } from '../../src/redis/notifications/notifications.js';
+import { startReceiver } from '../receiver.js';
 import { newCustomer, patient, sharedHarness } from '../service.js';
 import { signedIn } from './visitor.js';
 
@@ -19,12 +20,10 @@ export async function startScene(scopes?: string[]) {
     visitor: await signedIn(h, token),
     register: () => customer.register(receiver.url),
     /** Publishes an event, and waits until its notification is in a state, after an attempt. */
-    async publish(asset: string, state: string): Promise<string> {
+    async publish(asset: string, state: NotificationRecord['state']): Promise<string> {
       const { id } = await h.publish({ client, asset });
-      await until(`${asset} is ${state}`, async () => {
-        const record = await h.notification(client, id);
-        return record?.state === state && record.attempts.length > 0;
-      });
+      await h.attempted(client, id);
+      await h.reaches(client, id, state);
       return id;
     },
     call: async (method: string, path: string, body?: unknown) =>

@@ -15,7 +15,7 @@ describe('Terminating or cancelling any workflow loses nothing', () => {
     const { h, receiver, client } = scene;
     receiver.answer = () => 500;
     const { id } = await h.publish({ client, asset: 'a' });
-    await until('settled', async () => ((await h.notification(client, id))?.attempts.length ?? 0) > 0);
+    await h.attempted(client, id);
     receiver.answer = () => 200;
     return id;
   }

@@ -19,7 +19,7 @@ import { calls, requestOf } from '../api/everyCall.js';
 import { formTokenIn, signedIn, Visitor } from '../console/visitor.js';
 import { itOfFamily } from '../families.js';
 import { registeredClient } from '../operator/cli.js';
-import { type Receiver, startReceiver, until } from '../receiver.js';
+import { type Receiver, startReceiver } from '../receiver.js';
 import { openForSuite } from '../servers.js';
 import { arrivedEvent, type Customer, callApi, newCustomer, newToken } from '../service.js';
 import { type DeskScene, inputOf, newPersonLink, pathOf, type Site, startDesk } from './scene.js';
@@ -268,11 +268,7 @@ describe('What is secret', () => {
         await walk(place);
         if (!who.startsWith('an ')) {
           const sent = await scene.h.publish({ client, asset: `vid-${state}`, eventId: 'an-2' });
-          if (sent.kind === 'queued')
-            await until(
-              'it was attempted',
-              async () => (await scene.h.notification(client, sent.id))?.attempts.length,
-            );
+          if (sent.kind === 'queued') await scene.h.attempted(client, sent.id);
         }
         for (const { headers } of mine.received) place.look('the walker’s receiver', JSON.stringify(headers));
         const { signing } = await readSecrets(scene.h.db, box, client);

@@ -33,7 +33,7 @@ describe('No secret, token or signing key is ever visible', () => {
   before(async () => {
     const connection = ofSuite(await Connection.connect({ address: servers().temporalAddress }));
     await wholeFlow();
-    metrics = await (await fetch(`${service.adminUrl}/metrics`)).text();
+    metrics = await service.metrics();
     histories = await historiesOf(new Client({ connection }), service.taskQueue);
     assert.equal(await service.stop(), 0, service.said());
     log = service.said();

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { userInfo } from 'node:os';
-import { claimAgain } from '../../src/redis/owed/claim.js';
 import { findAccessToken } from '../../src/redis/records/accessTokens.js';
 import { createAccount, setScopes, setStopped, settleAccounts } from '../../src/redis/records/accounts.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
@@ -10,8 +9,7 @@ import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { mintToken } from '../api/credentials.js';
 import { keysMatching } from '../keysMatching.js';
 import { dbWith, forSuite } from '../servers.js';
-import { arrivedEvent } from '../service.js';
-import { openCli, registeredClient } from './cli.js';
+import { openCli, owe, registeredClient } from './cli.js';
 
 describe('operator: account', () => {
   const cli = forSuite(() => openCli());
@@ -146,7 +144,7 @@ describe('operator: account', () => {
     const { account_id } = await cli.json('account', 'create', '--name', 'E');
     for (const token of ['E1', 'E2', 'E3']) {
       await registeredClient(cli, account_id, token, 'http://127.0.0.1:4999/hook');
-      await claimAgain(cli.db, token, [{ ...arrivedEvent(token, 'vid-1'), claim: 1 }]);
+      await owe(cli, token);
     }
     const env = { TEMPORAL_ADDRESS: '127.0.0.1:1' };
     const { stdout, stderr } = await cli.run(['account', 'enable', account_id], { env });

@@ -9,10 +9,12 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { ClientToken } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
 import { openDb, waitForRedis } from '../../src/redis/connection/db.js';
+import { type ClaimedEvent, claimAgain } from '../../src/redis/owed/claim.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { markAnswered, register } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { atEnd, redisPatience, secretsKey, servers, settings, uniquePrefix } from '../servers.js';
+import { arrivedEvent } from '../service.js';
 
 export interface Ran {
   status: number | null;
@@ -98,6 +100,18 @@ export async function registeredClient(
   if (result.outcome !== 'stored') throw new Error(`${clientToken} already has a URL`);
   await markAnswered(db, clientToken, result.nonce);
   return client.clientToken;
+}
+
+/** Has an asset of a client owed. @returns the id of its notification */
+export async function owe(
+  { db }: Pick<Cli, 'db'>,
+  clientToken: string,
+  platformId = 'vid-1',
+  given: Partial<ClaimedEvent> = {},
+): Promise<string> {
+  const event = { ...arrivedEvent(clientToken, platformId), claim: 1, ...given };
+  await claimAgain(db, event.clientToken, [event]);
+  return event.notificationId;
 }
 
 /** Processes that wait for a command. All of them end with this one. */

@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict';
-import { claimAgain } from '../../src/redis/owed/claim.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { startReceiver } from '../receiver.js';
 import { forSuite } from '../servers.js';
-import { arrivedEvent } from '../service.js';
-import { openCli, registeredClient } from './cli.js';
+import { openCli, owe, registeredClient } from './cli.js';
 
 const url = 'http://127.0.0.1:4999/hook?key=receivers-own-secret';
 
@@ -87,7 +85,7 @@ describe('operator: client, registration', () => {
     await cli.db.redis.hset(cli.db.client(token).endpoint, { state: 'failing', probe_at: Date.now() });
     const { stdout } = await cli.run(['registration', 'resume', token]);
     assert.equal(stdout, `${token} is failing; owed: 0. The next event probes it.\n`);
-    await claimAgain(cli.db, token, [{ ...arrivedEvent(token, 'vid-1'), claim: 1 }]);
+    await owe(cli, token);
     const probed = (when: string) => `${token} is failing; owed: 1. A probe goes out ${when}.\n`;
     assert.equal((await cli.run(['registration', 'resume', token])).stdout, probed('now'));
     const env = { TEMPORAL_ADDRESS: '127.0.0.1:1' };

@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict';
 import { Client, Connection } from '@temporalio/client';
 import { idFromBytes } from '../../src/ids.js';
-import { claimAgain } from '../../src/redis/owed/claim.js';
 import { announceClaims } from '../../src/redis/owed/owedClients.js';
 import { forSuite, opened, servers } from '../servers.js';
-import { arrivedEvent } from '../service.js';
-import { openCli, registeredClient } from './cli.js';
+import { openCli, owe, registeredClient } from './cli.js';
 
 describe('operator: notification, explain', () => {
   const cli = forSuite(() => openCli());
@@ -19,11 +17,7 @@ describe('operator: notification, explain', () => {
     await registeredClient(cli, accountId, clientToken, 'http://127.0.0.1:4997/hook');
     await announceClaims(cli.db, clientToken);
     const ids: string[] = [];
-    for (const platformId of assets) {
-      const event = arrivedEvent(clientToken, platformId);
-      await claimAgain(cli.db, event.clientToken, [{ ...event, claim: 1 }]);
-      ids.push(event.notificationId);
-    }
+    for (const platformId of assets) ids.push(await owe(cli, clientToken, platformId));
     return ids;
   }
 
@@ -67,9 +61,9 @@ describe('operator: notification, explain', () => {
     const { previous_state, waiting_reason } = await cli.json('notification', 'redeliver', id);
     assert.deepEqual([previous_state, waiting_reason], ['waiting', 'paused']);
     assert.equal((await cli.json('audit', '--of', 'REDELIVERED')).at(-1).what, 'notification redeliver');
-    const newer = arrivedEvent('REDELIVERED', 'vid-1', { notificationId: idFromBytes(Buffer.alloc(16, 1)) });
-    await claimAgain(cli.db, newer.clientToken, [{ ...newer, claim: 2 }]);
-    const other = `Another of its asset that was owed or had failed, ${newer.notificationId}, is owed`;
+    const given = { notificationId: idFromBytes(Buffer.alloc(16, 1)), claim: 2 };
+    const newer = await owe(cli, 'REDELIVERED', 'vid-1', given);
+    const other = `Another of its asset that was owed or had failed, ${newer}, is owed`;
     assert.equal(await said(), `${other}: deliveries are paused.\n`);
     assert.equal((await cli.json('registration', 'reset', 'REDELIVERED')).owed, 1);
     assert.equal(await cli.refused('notification', 'redeliver', id), 'REDELIVERED has no URL.\n');

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { nameOf } from '../../src/operator/operation.js';
 import { operations } from '../../src/operator/operations.js';
-import { claimAgain } from '../../src/redis/owed/claim.js';
 import { planCatchUp } from '../../src/redis/owed/standing.js';
 import { newNonce, runTurn } from '../../src/redis/owed/turn.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
@@ -11,8 +10,7 @@ import { createOperatorToken } from '../../src/redis/records/operatorAccess.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { askForUrl } from '../../src/redis/records/urlRequests.js';
 import { keysMatching } from '../keysMatching.js';
-import { arrivedEvent } from '../service.js';
-import { type Cli, openCli, registeredClient } from './cli.js';
+import { type Cli, openCli, owe, registeredClient } from './cli.js';
 
 const commands = [
   'account set ACCOUNT --scope enrichments',
@@ -70,11 +68,9 @@ describe('audit: what an operator changes is recorded first', () => {
     const asked = { url: 'http://127.0.0.1:4996/hook', reason: 'we have moved', by: 'token' };
     await askForUrl(db, createSecretBox(undefined), 'SITE', asked);
     await createOperatorToken(db, { name: 'crm', role: 'look' });
-    const claim = (event: ReturnType<typeof arrivedEvent>) =>
-      claimAgain(db, 'SITE', [{ ...event, claim: 1 }]);
-    await claim(arrivedEvent('SITE', 'failed'));
+    await owe(cli, 'SITE', 'failed');
     await planCatchUp({ ...db, settings: { ...db.settings, retentionMs: 0 } }, 'SITE', 0);
-    await claim(arrivedEvent('SITE', 'delivered'));
+    await owe(cli, 'SITE', 'delivered');
     const turn = { nonce: newNonce(), most: 1 };
     const attempt = { at: Date.now(), url: 'http://127.0.0.1:4997', milliseconds: 1 };
     const { taken } = await runTurn(db, 'SITE', turn);
@@ -83,9 +79,7 @@ describe('audit: what an operator changes is recorded first', () => {
       most: 0,
       verdicts: taken.map((one) => ({ taken: one, ok: true, attempt })),
     });
-    const waiting = arrivedEvent('SITE', 'waiting');
-    await claim(waiting);
-    return { ACCOUNT: account_id, WAITING: waiting.notificationId };
+    return { ACCOUNT: account_id, WAITING: await owe(cli, 'SITE', 'waiting') };
   }
 
   async function stored({ db, prefix }: Cli): Promise<Record<string, string | undefined>> {

@@ -46,7 +46,7 @@ describe('A store that has lost its data under a running service', () => {
       const ready = await fetch(`${service.url}/readyz`);
       return ready.status === 503 && `${((await ready.json()) as Json).reasons}` === 'emptied';
     });
-    const metrics = await (await fetch(`${service.adminUrl}/metrics`)).text();
+    const metrics = await service.metrics();
     assert.match(metrics, /^asset_update_redis_data_lost 1$/m);
     assert.match((await cli.run(['status'])).stdout, /^It is us\. The store has lost its data/);
     const { stdout: examined } = await cli.run(['doctor']);

@@ -23,7 +23,7 @@ describe('A Redis that became read-only', () => {
     await publisher.register(client, 'http://127.0.0.1:9/');
     await until('the copy is complete', async () => (await other.dbsize()) === (await old.dbsize()));
     const failed = async () => {
-      const text = await (await fetch(`${service.adminUrl}/metrics`)).text();
+      const text = await service.metrics();
       const rows = [...text.matchAll(/^asset_update_redis_errors_total\{error="(\w+)"\} (\d+)/gm)];
       return new Map(rows.map(([, reason, count]) => [reason, Number(count)]));
     };

@@ -20,10 +20,7 @@ describe('A workflow whose tasks fail', () => {
     const { workflow_id, run_id, reason } = JSON.parse(line);
     assert.deepEqual([workflow_id, run_id], [workflowId, handle.firstExecutionRunId]);
     assert.match(reason, /Cannot read properties of undefined/);
-    const counted = async () =>
-      /^asset_update_failing_workflows (\d)/m.exec(
-        await (await fetch(`${service.adminUrl}/metrics`)).text(),
-      )?.[1];
+    const counted = async () => /^asset_update_failing_workflows (\d)/m.exec(await service.metrics())?.[1];
     await until('the metric counts it', async () => (await counted()) === '1');
     const named = `Tasks of 1 workflow fail, such as ${workflowId}: Cannot read properties of undefined`;
     await until('status names it', async () => (await cli.run(['status'])).stdout.includes(named), 30_000);
