@@ -53,10 +53,6 @@ describe('every call, asked nearly right', () => {
     there = await everything(h);
     received = receiver.received.length;
   });
-  afterEach(async () => {
-    assert.deepEqual(await everything(h), there);
-    assert.equal(receiver.received.length, received);
-  });
 
   async function ask(
     call: Call,
@@ -355,6 +351,11 @@ describe('every call, asked nearly right', () => {
     const answer = await fetch(`${h.url}/register_push_notifications?${asked}`, { method: 'POST' });
     assert.match(((await answer.json()) as { msg: string }).msg, /has the character U\+000D/);
   });
+
+  it('has changed nothing and sent nothing', async () => {
+    assert.deepEqual(await everything(h), there);
+    assert.equal(receiver.received.length, received);
+  });
 });
 
 /** Forms that a person or a template has put together. */
@@ -437,18 +438,18 @@ function handMadeParts(form: Record<string, string>): Case[] {
       )
       .join('') + close;
   const type = `${partsType}=b`;
-  const read = ['\r\n', '\n', '\r'].flatMap((end) =>
-    ['', ' \t'].flatMap((blank) =>
-      ['form-data', 'inline', 'attachment'].flatMap((as) =>
-        ['', `${end}\t`].flatMap((fold) =>
-          [type, `${partsType} = "b" ; charset=utf-8`].map((named): Case => {
-            const what = JSON.stringify([end, blank, as, fold, named]);
-            return [what, { type: named, body: partsOf({ end, blank, as, fold }) }, 200, /./];
-          }),
-        ),
-      ),
-    ),
-  );
+  const odd = `${partsType} = "b" ; charset=utf-8`;
+  const blank = ' \t';
+  const ways: [how: Parameters<typeof partsOf>[0], type?: string][] = [
+    ...[{}, { end: '\n' }, { end: '\r' }, { blank }].map((how): (typeof ways)[0] => [how]),
+    ...[{ as: 'inline' }, { as: 'attachment' }, { fold: '\r\n\t' }].map((how): (typeof ways)[0] => [how]),
+    [{}, odd],
+    [{ end: '\n', blank, as: 'inline', fold: '\n\t' }, odd],
+    [{ end: '\r', blank, as: 'attachment', fold: '\r\t' }, odd],
+  ];
+  const read = ways.map(([how, named = type]): Case => {
+    return [JSON.stringify([how, named]), { type: named, body: partsOf(how) }, 200, /./];
+  });
   const whole = partsOf({});
   const refused: [string, string, RegExp][] = [
     ['no closing boundary', partsOf({ close: '' }), /no closing boundary/],

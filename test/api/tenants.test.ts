@@ -37,14 +37,20 @@ describe('every call', () => {
   const owner = forSuite(() => newCustomer(h, ['push_notifications', 'reports']));
   const stranger = forSuite(() => newCustomer(h));
   const platform = forSuite(() => newCustomer(h, ['enrichments']));
+  const both = forSuite(() => newCustomer(h, ['enrichments', 'push_notifications']));
+  /** Deleted. */
+  const gone = forSuite(() => newCustomer(h));
   let invalid: Record<string, string>;
+  let there: string[];
 
   before(async () => {
     receiver = await startReceiver();
     mine = await withNotification(owner, 'vid-mine');
     theirs = await withNotification(stranger, 'vid-theirs');
     await owner.call('PUT', '/notices', { url: receiver.url });
+    await deleteClient(h.db, gone.client_token);
     invalid = await invalidTokens();
+    there = await everything(h);
   });
 
   async function withNotification(customer: Customer, platform_id: string): Promise<Subject> {
@@ -118,12 +124,6 @@ describe('every call', () => {
   const bearer = (token: string) => `Bearer ${token}`;
   const bearerFor = ({ isPublishing }: Call) => bearer((isPublishing ? platform : owner).token);
 
-  async function assertChangesNothing(done: () => Promise<void>): Promise<void> {
-    const before = await everything(h);
-    await done();
-    assert.deepEqual(await everything(h), before);
-  }
-
   it('is public only if it has nothing of an account; lists have cursors; 503 is explained', () => {
     for (const { name, path, method, needsToken, names, operation } of calls) {
       assert.equal(needsToken, !open.includes(path), name);
@@ -167,20 +167,17 @@ describe('every call', () => {
     if (!call.needsToken) continue;
 
     it(`${name}: gives one answer to all invalid tokens, for any subject`, async () => {
-      await assertChangesNothing(async () => {
-        for (const [kind, access_token] of Object.entries(invalid)) {
-          for (const subject of kind === 'expired' ? [mine, theirs, nothing] : [mine]) {
-            const answers = [await ask(call, subject, bearer(access_token))];
-            if (isRegistration)
-              answers.push(await ask(call, subject, undefined, { query: { access_token } }));
-            for (const { status, headers, body } of answers) {
-              assert.equal(headers['www-authenticate'], 'Bearer error="invalid_token"', kind);
-              const expected = { msg: 'The access token is no longer valid', code: 'invalid_token' };
-              assert.deepEqual([status, body], [401, expected], kind);
-            }
+      for (const [kind, access_token] of Object.entries(invalid)) {
+        for (const subject of kind === 'expired' ? [mine, theirs, nothing] : [mine]) {
+          const answers = [await ask(call, subject, bearer(access_token))];
+          if (isRegistration) answers.push(await ask(call, subject, undefined, { query: { access_token } }));
+          for (const { status, headers, body } of answers) {
+            assert.equal(headers['www-authenticate'], 'Bearer error="invalid_token"', kind);
+            const expected = { msg: 'The access token is no longer valid', code: 'invalid_token' };
+            assert.deepEqual([status, body], [401, expected], kind);
           }
         }
-      });
+      }
     });
 
     it(`${name}: refuses no token, another scheme, and a token in the wrong place or in both`, async () => {
@@ -218,58 +215,54 @@ describe('every call', () => {
 
     if (call.isAboutClient && !call.isPublishing) {
       it(`${name}: answers another account the same for the owner’s, an unknown and a deleted client`, async () => {
-        const gone = await newCustomer(h);
-        await deleteClient(h.db, gone.client_token);
         const code = isRegistration ? 'invalid_client_token' : 'unknown_client';
         const msg = 'The client token is not valid for this account';
         const expected = [isRegistration ? 401 : 404, { msg, code }];
-        await assertChangesNothing(async () => {
-          const { client_token: its } = mine;
-          for (const client_token of [its, 'NOBODY', gone.client_token]) {
-            for (const { token } of [stranger, platform]) {
-              if (call.isForPlatform && token === platform.token && client_token === its) continue;
-              const { status, headers, body } = await ask(call, { ...mine, client_token }, bearer(token));
-              assert.deepEqual([status, body], expected, client_token);
-              assert.equal(headers['www-authenticate'], isRegistration ? 'Bearer' : undefined);
-            }
+        const { client_token: its } = mine;
+        for (const client_token of [its, 'NOBODY', gone.client_token]) {
+          for (const { token } of [stranger, platform]) {
+            if (call.isForPlatform && token === platform.token && client_token === its) continue;
+            const { status, headers, body } = await ask(call, { ...mine, client_token }, bearer(token));
+            assert.deepEqual([status, body], expected, client_token);
+            assert.equal(headers['www-authenticate'], isRegistration ? 'Bearer' : undefined);
           }
-        });
+        }
       });
     }
 
     if (path.includes('{') && !call.isPublishing) {
       it(`${name}: answers another account the same for the owner’s and an unknown one`, async () => {
-        await assertChangesNothing(async () => {
-          const answers: Answer[] = [];
-          for (const about of [mine, nothing]) {
-            const { client_token } = theirs;
-            answers.push(await ask(call, { ...theirs, ...about, client_token }, bearer(stranger.token)));
-          }
-          const [known, unknown] = answers;
-          assert.deepEqual(known, unknown);
-          assert.equal(known?.status, 404);
-        });
+        const { client_token } = theirs;
+        const askAbout = (about: Subject) => ask(call, { ...about, client_token }, bearer(stranger.token));
+        const known = await askAbout(mine);
+        assert.deepEqual(known, await askAbout(nothing));
+        assert.equal(known.status, 404);
       });
     }
   }
 
-  for (const call of calls.filter(({ isPublishing }) => isPublishing))
-    it(`${call.name}: answers 403 without its scope, the same for every client token, also if the account has the scope; a deleted client is unknown`, async () => {
-      const both = await newCustomer(h, ['enrichments', 'push_notifications']);
+  const publishing = calls.filter(({ isPublishing }) => isPublishing);
+  for (const call of publishing)
+    it(`${call.name}: answers 403 without its scope, the same for every client token, also if the account has the scope`, async () => {
       const narrow = await newToken(h, { ...both, scopes: ['push_notifications'] });
-      const gone = await newCustomer(h);
-      await deleteClient(h.db, gone.client_token);
       const of = (client_token: string, token: string) => ask(call, { ...mine, client_token }, bearer(token));
-      await assertChangesNothing(async () => {
-        const refused = await of('SITE-of-nobody', owner.token);
-        assert.equal(refused.status, 403);
-        assert.match(refused.headers['www-authenticate'] ?? '', /error="insufficient_scope"/);
-        for (const client_token of [mine.client_token, theirs.client_token, 'no token!'])
-          for (const token of [owner.token, narrow]) assert.deepEqual(await of(client_token, token), refused);
-      });
-      const unknown = await of('SITE-of-nobody', platform.token);
+      const refused = await of('SITE-of-nobody', owner.token);
+      assert.equal(refused.status, 403);
+      assert.match(refused.headers['www-authenticate'] ?? '', /error="insufficient_scope"/);
+      for (const client_token of [mine.client_token, theirs.client_token, 'no token!'])
+        for (const token of [owner.token, narrow]) assert.deepEqual(await of(client_token, token), refused);
+    });
+
+  it('has changed nothing where it was refused', async () => {
+    assert.deepEqual(await everything(h), there);
+  });
+
+  for (const call of publishing)
+    it(`${call.name}: answers that a client of nobody and a deleted one are unknown`, async () => {
+      const of = (client_token: string) => ask(call, { ...mine, client_token }, bearer(platform.token));
+      const unknown = await of(nothing.client_token);
       assert.deepEqual([unknown.status, unknown.body.code], [404, 'unknown_client']);
-      assert.deepEqual(await of(gone.client_token, platform.token), unknown);
+      assert.deepEqual(await of(gone.client_token), unknown);
     });
 
   const isForgetting = ({ path, method }: Call) => path.startsWith('/assets') && method === 'delete';
