@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { recordChange } from '../../src/redis/records/audit.js';
 import { listStateChanges, setPaused } from '../../src/redis/records/endpoint.js';
+import { runSweep } from '../../src/upkeep/sweep.js';
 import { openCli } from '../operator/cli.js';
 import { startReceiver, until } from '../receiver.js';
 import { forSuite, openForSuite } from '../servers.js';
@@ -88,7 +89,7 @@ describe('each change of a registration’s state is logged, counted, audited an
     ]);
     const ofState = byOperator.filter(({ from, to }) => from !== to);
     lines.length = 0;
-    await h.sweep();
+    await runSweep(h.deps);
     assert.deepEqual(
       told(),
       ofState.map(({ from, to, why }) => ({ ...told()[0], from, to, why })),
@@ -97,7 +98,7 @@ describe('each change of a registration’s state is logged, counted, audited an
     assert.deepEqual(await counted(), all);
     const changes = lines.flatMap(({ what }) => what ?? []);
     assert.deepEqual(changes.slice(0, 2), ['registration pause', 'registration resume']);
-    await h.sweep();
+    await runSweep(h.deps);
     assert.equal(told().length, ofState.length, 'each is told once');
   });
 
@@ -108,7 +109,7 @@ describe('each change of a registration’s state is logged, counted, audited an
       return other;
     };
     const tells = async (client: string, to: string) => {
-      for (let i = 0; i < 2; i++) await h.sweep();
+      for (let i = 0; i < 2; i++) await runSweep(h.deps);
       const changes = told().map((change) => [change.client_token, change.to]);
       assert.deepEqual(changes, [[client, to]]);
       lines.length = 0;
@@ -123,7 +124,7 @@ describe('each change of a registration’s state is logged, counted, audited an
     await tells(client_token, 'not_registered');
     const pause = { who: 'Ada', what: 'registration pause', before: null, after: null };
     await recordChange(h.db, { ...pause, target: later.client_token });
-    await h.sweep();
+    await runSweep(h.deps);
     await setPaused(h.db, later.client_token, true);
     h.skip(30_000);
     await tells(later.client_token, 'paused');
