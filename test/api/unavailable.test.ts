@@ -87,11 +87,13 @@ describe('While Redis', () => {
   });
 });
 
-describe('While Redis lets writes wait and answers reads', () => {
-  it('the process is not ready, for one reason, on connections old and new', async () => {
-    const redis = opened(await startOwnRedis());
+describe('While the Redis of a process', () => {
+  const ofSuite = useOpened();
+  const redis = forSuite(async () => ofSuite(await startOwnRedis()));
+  const service = forSuite(async () => ofSuite(await startService({ REDIS_URL: redis.url })));
+
+  it('lets writes wait and answers reads, it is not ready, for one reason, on connections old and new', async () => {
     const direct = opened(new Redis(redis.url));
-    const service = opened(await startService({ REDIS_URL: redis.url }));
     const said = async () => {
       const { status, redis, reasons } = (await (await fetch(`${service.url}/readyz`)).json()) as Json;
       return JSON.stringify([status, redis, reasons]);
@@ -111,12 +113,8 @@ describe('While Redis lets writes wait and answers reads', () => {
     await direct.call('CLIENT', 'UNPAUSE');
     await until('it is ready', async () => (await said()) === '["ready",true,null]');
   });
-});
 
-describe('While Redis is frozen', () => {
-  it('an event whose token holds meanwhile is answered in the same 2 s', async () => {
-    const redis = opened(await startOwnRedis());
-    const service = opened(await startService({ REDIS_URL: redis.url }));
+  it('is frozen, an event whose token holds meanwhile is answered in the same 2 s', async () => {
     const publisher = await newPublisher(service, redis.url);
     const client = await publisher.newClient();
     const publish = () => publisher.publish(client, 'vid-1').then(String, String);
