@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { begun } from '../receiver.js';
 import { forSuite, openForSuite } from '../servers.js';
 import { newCustomer, startHarness } from '../service.js';
 import { run } from '../tools.js';
@@ -23,25 +24,21 @@ describe('real clients', function () {
 
   for (const { name, runtime, prepare, http, oauth = [] } of languages) {
     describe(`of ${name}`, () => {
-      let program: string[];
+      const clients = [...http, ...oauth];
+      let lines: Promise<string[]>;
       before(async function () {
         const [command, ...args] = runtime;
         if (spawnSync(command, args, { stdio: 'ignore' }).status !== 0) this.skip();
-        program = await prepare();
-      });
-
-      /** @returns its one line: the token that it got, and the statuses that an HTTP client saw */
-      async function told(client: string): Promise<{ token: string; statuses?: number[] }> {
-        const [command = '', ...args] = program;
         const { client_id: CLIENT_ID, client_secret: CLIENT_SECRET, client_token: CLIENT_TOKEN } = account;
         const env = { ...process.env, API: h.url, CLIENT_ID, CLIENT_SECRET, CLIENT_TOKEN, LC_ALL: 'C.UTF-8' };
-        const { stdout } = await run(command, [...args, client], { env });
-        return JSON.parse(stdout);
-      }
+        const [program, ...first] = await prepare();
+        lines = begun(run(program, [...first, ...clients], { env }).then(({ stdout }) => stdout.split('\n')));
+      });
 
-      for (const client of [...http, ...oauth]) {
+      for (const [i, client] of clients.entries()) {
         it(client, async () => {
-          const { token, statuses } = await told(client);
+          // The token that it got, and the statuses that an HTTP client saw.
+          const { token, statuses } = JSON.parse((await lines)[i] ?? '');
           assert.deepEqual(statuses, http.includes(client) ? [200, 202, 413, 400] : undefined);
           const answer = await fetch(`${h.url}/clients`, { headers: { authorization: `Bearer ${token}` } });
           assert.equal(answer.status, 200);

@@ -1,4 +1,4 @@
-/** The programs of test/clients/corpus: real clients of each language, each run as `<program> <client>`. */
+/** The programs of test/clients/corpus: real clients of each language, run as `<program> <client>...`. */
 import { join } from 'node:path';
 import { briefJava, installed, makeVenv, run } from '../tools.js';
 

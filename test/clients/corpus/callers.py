@@ -77,6 +77,6 @@ OAUTH = {
     "requests-oauthlib, fields": lambda: requests_oauthlib(client_secret=SECRET, include_client_id=True),
 }
 HTTP = {"urllib": with_urllib, "Requests": with_requests, "httpx": with_httpx, "aiohttp": with_aiohttp}
-name = sys.argv[1]
-told = {"token": OAUTH[name]()["access_token"]} if name in OAUTH else statuses(HTTP[name])
-print(json.dumps(told))
+for name in sys.argv[1:]:
+    told = {"token": OAUTH[name]()["access_token"]} if name in OAUTH else statuses(HTTP[name])
+    print(json.dumps(told), flush=True)

@@ -63,12 +63,14 @@ func mint(style oauth2.AuthStyle) map[string]any {
 }
 
 func main() {
-	told := map[string]func() map[string]any{
+	callers := map[string]func() map[string]any{
 		"net/http":         func() map[string]any { return statuses(false) },
 		"net/http, Expect": func() map[string]any { return statuses(true) },
 		"x/oauth2":         func() map[string]any { return mint(oauth2.AuthStyleAutoDetect) },
 		"x/oauth2, Basic":  func() map[string]any { return mint(oauth2.AuthStyleInHeader) },
 		"x/oauth2, fields": func() map[string]any { return mint(oauth2.AuthStyleInParams) },
-	}[os.Args[1]]()
-	must(os.Stdout.Write(must(json.Marshal(told))))
+	}
+	for _, name := range os.Args[1:] {
+		must(os.Stdout.Write(append(must(json.Marshal(callers[name]())), '\n')))
+	}
 }

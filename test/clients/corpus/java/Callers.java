@@ -91,15 +91,20 @@ class Callers {
   }
 
   public static void main(String[] args) throws Exception {
-    var told = switch (args[0]) {
+    for (var name : args) System.out.println(JSON.writeValueAsString(told(name)));
+    // Threads of a client may live on for a minute.
+    System.exit(0);
+  }
+
+  private static Object told(String name) throws Exception {
+    return switch (name) {
       case "Spring Security, Basic" -> spring(ClientAuthenticationMethod.CLIENT_SECRET_BASIC);
       case "Spring Security, fields" -> spring(ClientAuthenticationMethod.CLIENT_SECRET_POST);
       case "Spring RestClient" -> statuses(Callers::restClient);
       case "Spring WebClient" -> statuses(Callers::webClient);
       case "OkHttp" -> statuses(Callers::okHttp);
       case "java.net.http" -> statuses(Callers::javaNet);
-      default -> throw new IllegalArgumentException(args[0]);
+      default -> throw new IllegalArgumentException(name);
     };
-    System.out.println(JSON.writeValueAsString(told));
   }
 }

@@ -110,6 +110,7 @@ async function statuses(post) {
   return { token, statuses: [minted, published, tooLong, unwanted] };
 }
 
-const name = process.argv[2];
-const told = oauth[name] ? { token: (await oauth[name]()).access_token } : await statuses(posts[name]);
-console.log(JSON.stringify(told));
+for (const name of process.argv.slice(2)) {
+  const told = oauth[name] ? { token: (await oauth[name]()).access_token } : await statuses(posts[name]);
+  console.log(JSON.stringify(told));
+}
