@@ -128,14 +128,15 @@ export async function until<T>(
   look: () => Promise<T | undefined | false> | T | undefined | false,
   ms = 30_000,
 ): Promise<T> {
-  const end = Date.now() + ms;
+  const begun = Date.now();
   for (;;) {
     const from = Date.now();
     const found = await look();
     if (found !== undefined && found !== false) return found;
     const now = Date.now();
-    if (now > end) throw new Error(`did not come about in ${ms} ms: ${what}`);
-    // A look that works for long is no reason to work without a pause.
-    await new Promise((resolve) => setTimeout(resolve, Math.min(Math.max(25, now - from), 250)));
+    if (now > begun + ms) throw new Error(`did not come about in ${ms} ms: ${what}`);
+    // What takes long, or comes late, is looked for seldom.
+    const pauseMs = Math.max(25, 3 * (now - from), (now - begun) / 20);
+    await new Promise((resolve) => setTimeout(resolve, Math.min(pauseMs, 500)));
   }
 }

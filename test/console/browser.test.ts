@@ -3,6 +3,7 @@ import type { Browser, Locator, Page } from 'playwright-core';
 import { countAttempts } from '../../src/redis/records/attemptHistory.js';
 import { deleteClient } from '../../src/redis/records/deletion.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
+import { tried } from '../families.js';
 import { until } from '../receiver.js';
 import { forTest } from '../servers.js';
 import { openWatchedPage, screens, screensToVisit, startChromium, visit } from './chromium.js';
@@ -195,7 +196,7 @@ describe('console: in a browser', () => {
     };
     for (const [screen, options] of screensToVisit()) {
       const { page } = await comeIn(options);
-      for (const [name, path] of Object.entries(paths))
+      for (const [name, path] of tried(Object.entries(paths), 2))
         await visit(page, scene.h.url + path, `console-${name}-${screen}`);
     }
 

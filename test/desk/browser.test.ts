@@ -3,6 +3,7 @@ import { readAttempts } from '../../src/redis/records/attemptHistory.js';
 import { endPersonSessions } from '../../src/redis/records/operatorAccess.js';
 import { askForUrl } from '../../src/redis/records/urlRequests.js';
 import { screensToVisit, visit } from '../console/chromium.js';
+import { tried } from '../families.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { type Customer, newCustomer, patient } from '../service.js';
 import { useDeskInBrowser } from './inBrowser.js';
@@ -199,7 +200,7 @@ describe('desk: in a browser', () => {
     for (const [screen, options] of screensToVisit()) {
       if (screen === 'dark' || screen === 'phone') continue;
       const { page } = await comeIn('admin', options);
-      for (const [name, path] of Object.entries(paths))
+      for (const [name, path] of tried(Object.entries(paths), 2))
         await visit(page, scene.url + path, `desk-${name}-${screen}`);
     }
   }).timeout(180_000);

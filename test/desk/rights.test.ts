@@ -243,8 +243,8 @@ describe('What is secret', () => {
     );
   });
 
-  // Each walker, in one state or two.
-  const itOne = itOfFamily(3);
+  // Each state, with two walkers or three.
+  const itOne = itOfFamily(5);
   for (const [who, [due, walk]] of Object.entries(walkers))
     for (const [state, prepare] of Object.entries(states))
       itOne(`shows to ${who} only where it is due, when ${state}`, async () => {

@@ -62,9 +62,9 @@ function killOf(name: string, killed: readonly Part[]): Fault {
   };
 }
 
-/** `count` faults, each kind as often as the others, in random order. */
+/** `count` faults, each kind as often as the others, in random order; few are of the last kinds, which break most. */
 export function drawFaults(kinds: readonly Fault[], count: number): Fault[] {
-  const drawn = Array.from({ length: count }, (_, i) => kinds[i % kinds.length] as Fault);
+  const drawn = Array.from({ length: count }, (_, i) => kinds.at(-1 - (i % kinds.length)) as Fault);
   for (let i = drawn.length - 1; i > 0; i--) {
     const j = randomInt(i + 1);
     [drawn[i], drawn[j]] = [drawn[j] as Fault, drawn[i] as Fault];

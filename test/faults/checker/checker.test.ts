@@ -24,7 +24,7 @@ import { createRandom, type Random } from './random.js';
 import { createUser, type Process, type Reach } from './user.js';
 
 const sites = 6;
-const chaosMs = 20_000;
+const chaosMs = Math.min(20_000, form.checkerMinutes * 20_000);
 /** An asset that nothing works on is picked up within 30 s; then come a lease, retries and a busy machine. */
 const calmWithinMs = 60_000;
 /** Redis may run a call so much later than it was made, and an attempt is settled after its answer. */
