@@ -5,6 +5,7 @@ import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { demoAccount } from '../../local/demoAccount.js';
 import { freePort, PortPlan } from '../../local/ports.js';
+import type { RunState } from '../../local/runState.js';
 import { startProgram } from '../program.js';
 import { until } from '../receiver.js';
 import { afterTest, opened, servers, uniquePrefix } from '../servers.js';
@@ -23,7 +24,7 @@ describe('npm start', () => {
     return project;
   };
 
-  it('starts everything; continues where it stopped, also after kill -9 of the supervisor, which leaves nothing running; Ctrl-C stops all of it in order', async () => {
+  it('starts everything; continues where it stopped, also after kill -9 of the supervisor, which leaves nothing running; runs beside another one, but once in a folder; ends its others with the reason when one ends; Ctrl-C stops all of it in order', async () => {
     // Blank is not set.
     const blank = { REDIS_URL: ' ', TEMPORAL_ADDRESS: '\n', SECRETS_KEY: ' \n' };
     const project = await open({ ...(await ownPorts()), ...blank });
@@ -52,7 +53,7 @@ describe('npm start', () => {
 
     const demo = readFileSync(join(project.dir, 'demo.json'), 'utf8');
     await program.stop('SIGKILL');
-    const second = (await project.start()).program;
+    const { program: second, ...other } = await project.start();
     const left = project.stillRunning().length;
     assert.equal(left, 4, 'a supervisor and three children, all of the second start');
     assert.equal(readFileSync(join(project.dir, 'demo.json'), 'utf8'), demo, 'seeded once');
@@ -65,6 +66,7 @@ describe('npm start', () => {
     const { clientToken } = await account();
     assert.match(`${said}`, new RegExp(`no longer accepts .*demo.json: .* with the client ${clientToken}$`));
 
+    await runsBeside(other);
     assert.equal(await second.stop('SIGINT'), 0);
     const order = /stopping: SIGINT\s+service stopped\s+temporal stopped\s+redis stopped\s+stopped/;
     assert.match(second.said(), order);
@@ -73,33 +75,27 @@ describe('npm start', () => {
     await assert.rejects(demoAlone, /The demo needs a running service: npm start\n$/);
   });
 
-  it('runs beside another one, but once in a folder; when a child ends, it ends its others and names the reason', async () => {
-    const [project, other] = [await open(), await open()];
-    const one = await project.start();
-    const two = await other.start();
+  async function runsBeside(one: RunState): Promise<void> {
+    const project = await open();
+    const { program, supervisor, children, environment } = await project.start();
     for (const server of ['REDIS_URL', 'TEMPORAL_ADDRESS'])
-      assert.notEqual(one.environment?.[server], two.environment?.[server]);
-    for (const { apiUrl } of [one, two]) assert.equal((await fetch(`${apiUrl}/readyz`)).status, 200);
-
+      assert.notEqual(one.environment?.[server], environment?.[server]);
     const again = project.launch();
     assert.equal(await again.ended, 1);
-    assert.match(again.said(), new RegExp(`already runs .*process ${one.supervisor.pid}`));
+    assert.match(again.said(), new RegExp(`already runs .*process ${supervisor.pid}`));
 
-    const [first] = one.children;
+    const [first] = children;
     assert.ok(first);
     process.kill(first.pid, 'SIGKILL');
-    assert.equal(await one.program.ended, 1);
-    assert.match(one.program.said(), /stopping: (redis|temporal|service) ended: killed by SIGKILL/);
+    assert.equal(await program.ended, 1);
+    assert.match(program.said(), /stopping: (redis|temporal|service) ended: killed by SIGKILL/);
     const last =
       /\n\n(redis|temporal|service) ended: killed by SIGKILL\nThe data in \S+ is kept for the next "npm start"\.\n$/;
-    assert.match(one.program.said(), last);
-    assert.doesNotMatch(one.program.said(), /had to be killed/, 'the others end by themselves');
+    assert.match(program.said(), last);
+    assert.doesNotMatch(program.said(), /had to be killed/, 'the others end by themselves');
     assert.deepEqual(project.stillRunning(), []);
-    assert.equal((await fetch(`${two.apiUrl}/readyz`)).status, 200, 'the other one goes on');
-
-    assert.equal(await two.program.stop(), 0);
-    assert.deepEqual(other.stillRunning(), []);
-  });
+    assert.equal((await fetch(`${one.apiUrl}/readyz`)).status, 200, 'the other one goes on');
+  }
 
   it('names in one line what it cannot write in its folder, and leaves no lock behind, which would block every later start', async () => {
     for (const [before, says] of [
