@@ -11,12 +11,13 @@ import { setClient } from '../../src/redis/records/clients.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import type { Drained } from '../../src/upkeep/drain.js';
 import { closeGate, startReceiver, until } from '../receiver.js';
-import { dbWith, forTest, opened } from '../servers.js';
+import { dbWith, forTest, opened, openForSuite } from '../servers.js';
 import { arrivedEvent, startHarness } from '../service.js';
 
 /** On a real Redis; no worker runs, so that nothing else delivers. */
 describe('Activities', () => {
-  const h = forTest(async () => opened(await startHarness({ RETRY_SCHEDULE_SECONDS: '600' }, 'worker')));
+  const start = () => startHarness({ RETRY_SCHEDULE_SECONDS: '600' }, 'worker');
+  const h = openForSuite(start);
   const receiver = forTest(() => startReceiver());
   let client: string;
   let env: MockActivityEnvironment;
@@ -106,6 +107,8 @@ describe('Activities', () => {
   });
 
   it('a sweep reports its progress to Temporal, also while one of its steps takes long', async () => {
+    const h = opened(await start());
+    const client = await h.newClient(receiver.url);
     const heartbeat = once(env, 'heartbeat');
     await setPaused(h.db, client, true);
     await h.publishAll(client, 'paused', 1);

@@ -43,12 +43,12 @@ describe('failed assets', () => {
 
   it('are all listed and recovered, however many came after them and even without their records', async () => {
     const receiver = await startReceiver();
-    await fail(receiver.url, 450);
+    await fail(receiver.url, 250);
     assert.equal((await read('/push_notifications')).owed, 0);
     const keys = h.db.client(customer.client_token);
     // As 14 days or 10,000 newer ones would.
     const listed = await h.db.redis.zrange(keys.notifications, 0, '-1');
-    await h.db.redis.del(keys.notifications, ...listed.slice(0, 400).map((id) => keys.notification(id)));
+    await h.db.redis.del(keys.notifications, ...listed.slice(0, 200).map((id) => keys.notification(id)));
     const found: Json[] = [];
     for (let cursor = ''; ; ) {
       const page = await read(`/notifications?state=failed&limit=200${cursor && `&cursor=${cursor}`}`);
@@ -56,7 +56,7 @@ describe('failed assets', () => {
       if (page.has_more === false) break;
       cursor = String(page.next_cursor);
     }
-    assert.equal(new Set(found.map(({ platform_id }) => platform_id)).size, 450);
+    assert.equal(new Set(found.map(({ platform_id }) => platform_id)).size, 250);
     for (const one of found) assert.deepEqual([one.state, one.reason], ['failed', 'expired']);
     const [one] = (await read('/notifications?state=failed&platform_id=lost-7')).notifications as Json[];
     assert.deepEqual([one?.event_id, one?.platform_id], ['an-7', 'lost-7']);
@@ -68,19 +68,19 @@ describe('failed assets', () => {
     for (const outside of [{ until: '2026-01-02T00:00:00Z' }, { since: at }])
       assert.deepEqual(await recover(outside), { count: 0, more: 0 });
     await h.publish({ client: customer.client_token, asset: 'lost-8' });
-    assert.equal((await read('/push_notifications')).failed, 449, 'a newer event takes its place');
+    assert.equal((await read('/push_notifications')).failed, 249, 'a newer event takes its place');
     const { count, more } = await recoverFailed(h.db, customer.client_token, { since: 0, dryRun: true }, 200);
-    assert.deepEqual([count, more], [200, 249], 'a dry run counts no more than one call makes owed');
+    assert.deepEqual([count, more], [200, 49], 'a dry run counts no more than one call makes owed');
     for (const dry_run of [true, false])
-      assert.deepEqual(await recover({ dry_run }), { count: 449, more: 0 });
-    await until('each arrived', () => receiver.received.length === 450, 60_000);
+      assert.deepEqual(await recover({ dry_run }), { count: 249, more: 0 });
+    await until('each arrived', () => receiver.received.length === 250, 60_000);
     assert.equal((await read('/push_notifications')).failed, 0);
     assert.deepEqual(receiver.idsOf('lost-7'), [one?.notification_id], 'its id is the same');
   });
 
   it('make one notice with their count, however many steps they end in, and are counted for the alert', async () => {
     const [receiver, told] = [await startReceiver(), await startReceiver()];
-    await fail(receiver.url, 450);
+    await fail(receiver.url, 250);
     await setNoticesUrl(h.db, box, customer.account_id, told.url);
     const secret = await createSigningSecret(h.db, box, noticesClient(customer.account_id));
     for (let i = 0; i < 3; i++) {
@@ -95,15 +95,15 @@ describe('failed assets', () => {
       account_id: customer.account_id,
       client_token: customer.client_token,
       reason: 'expired',
-      count: 450,
+      count: 250,
       owed: 0,
     });
     assert.ok(Date.parse(since ?? '') <= Date.parse(at ?? ''));
     assert.equal(told.received.length, 1);
     const { failedAssets, keptFailed } = (await readCounts(h.db)).endpoints ?? {};
-    assert.deepEqual([failedAssets, keptFailed], [450, 450]);
+    assert.deepEqual([failedAssets, keptFailed], [250, 250]);
     await pause(false);
-    assert.deepEqual(await recover(), { count: 450, more: 0 });
+    assert.deepEqual(await recover(), { count: 250, more: 0 });
     h.skip(61_000);
     await runSweep(h.deps);
     assert.equal((await readCounts(h.db)).endpoints?.failedAssets, 0);

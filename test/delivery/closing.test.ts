@@ -83,7 +83,7 @@ describe('A stopping process', () => {
     const client = await h.newClient(receiver.url);
     await setClient(h.db, client, { max_in_flight: 1 });
     await setPaused(h.db, client, true);
-    for (let i = 0; i < 100; i++) await h.publish({ client, asset: `vid-${i}` });
+    await h.publishAll(client, 'vid', 100);
     receiver.delayMs = 300;
     await setPaused(h.db, client, false);
     await h.wake(client);

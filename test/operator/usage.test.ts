@@ -81,7 +81,7 @@ describe('operator: usage', () => {
 
     for (const args of [[], ['account']]) {
       it(`${args[0] ?? 'no command'}, where the help says what follows`, async () => {
-        const ran = await run(args);
+        const ran = await cli.run(args);
         assert.deepEqual([ran.status, ran.stdout], [2, '']);
         assert.match(ran.stderr, /^Usage: operator/);
       });

@@ -239,7 +239,7 @@ describe('outgoing post', () => {
 
     it('is waited for outside the time of the attempt', async () => {
       const receiver = await startQuick();
-      const timeoutMs = 2_000;
+      const timeoutMs = 1_000;
       const sender = sending({ connectionsPerOrigin: 1, timeoutMs });
       const held = await permitOf(sender, receiver.url, 'SLOW');
       const beganMs = performance.now();

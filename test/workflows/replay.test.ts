@@ -13,8 +13,9 @@ describe('Workflows that run continue on this code', () => {
   const bundle = readFileSync(workflowBundlePath(), 'utf8');
 
   /** Returns what fails, by history: a history has the input of its workflow and each answer of its activities. */
-  async function replay(code: string): Promise<Record<string, string>> {
-    const histories = names.map((workflowId) => {
+  async function replay(code: string, only = ''): Promise<Record<string, string>> {
+    const tried = names.filter((name) => name.includes(only));
+    const histories = tried.map((workflowId) => {
       const history = gunzipSync(readFileSync(join(dir, workflowId)));
       return { workflowId, history: JSON.parse(history.toString()) };
     });
@@ -27,7 +28,7 @@ describe('Workflows that run continue on this code', () => {
       replayed++;
       if (error !== undefined) failed[workflowId] = error.message;
     }
-    assert.equal(replayed, names.length);
+    assert.equal(replayed, tried.length);
     return failed;
   }
 
@@ -43,10 +44,6 @@ describe('Workflows that run continue on this code', () => {
   ] as const)
     it(`a change that ${what} is found`, async () => {
       assert.ok(bundle.includes(here));
-      const failed = await replay(bundle.replace(here, there));
-      assert.ok(
-        Object.keys(failed).some((name) => name.includes(fails)),
-        JSON.stringify(failed),
-      );
+      assert.notDeepEqual(await replay(bundle.replace(here, there), fails), {});
     });
 });
