@@ -54,7 +54,8 @@ const slow = [
 /** Of these `npm test` tries a sample (test/families.ts). */
 const families = [
   'test/desk/{rights,operations}*.test.ts',
-  'test/operator/usage.test.ts',
+  'test/operator/{usage,recordedFirst}*.test.ts',
+  'test/outgoing/excerpts.test.ts',
   'test/redis/verdicts.test.ts',
 ];
 /** Most tests wait more than they compute: more files than cores at a time. */
@@ -179,7 +180,7 @@ async function nightly(isShort) {
   const all = { FAMILIES: 'whole', BUILD_HELM: '1', INSTALL_FRAMEWORKS: '1', VERDICT_CODES: '14,7,8' };
   await tests('slow', all, ...sideBySide, ...slow);
   await tests('families', all, ...sideBySide, ...families);
-  await tests('properties', { MODEL_RUNS: '1000' }, 'test/redis/model.test.ts');
+  await tests('properties', { MODEL_RUNS: '1000' }, 'test/redis/{model,refusedMidway}*.test.ts');
   await tests('certainty', { CERTAINTY_ASSETS: '400000' }, 'test/api/certainty.test.ts');
   const commands = 'test/operator/{accounts,audit,client,console,notifications,secrets}*.test.ts';
   const clustered = ['test/{api,console,delivery,notices,redis}/**/*.test.ts', commands];

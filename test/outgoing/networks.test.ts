@@ -176,16 +176,15 @@ describe('a Retry-After', () => {
   };
 
   for (const [form, write] of forms)
-    for (const status of [429, 503])
-      for (const offMinutes of [-600, -60, -30, -6, -4, 0, 4, 6, 60, 540])
-        it(`as a date (${form}, ${status}) of a clock that is ${offMinutes} minutes off is judged by that clock`, async () => {
-          const offMs = offMinutes * minute;
-          const result = await ask(
-            (now) => `Date: ${inGmt(now + offMs)}\r\nRetry-After: ${write(now + offMs + minute)}`,
-            status,
-          );
-          assertWaits(result, minute, Math.abs(offMinutes) > 5);
-        });
+    for (const [i, offMinutes] of [-600, -60, -30, -6, -4, 0, 4, 6, 60, 540].entries())
+      it(`as a date (${form}) of a clock that is ${offMinutes} minutes off is judged by that clock`, async () => {
+        const offMs = offMinutes * minute;
+        const result = await ask(
+          (now) => `Date: ${inGmt(now + offMs)}\r\nRetry-After: ${write(now + offMs + minute)}`,
+          i % 2 === 0 ? 429 : 503,
+        );
+        assertWaits(result, minute, Math.abs(offMinutes) > 5);
+      });
 
   for (const [what, header, waitsMs, isOff] of [
     ['a date without a Date', (now) => `Retry-After: ${inGmt(now + minute)}`, minute, false],
