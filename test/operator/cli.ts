@@ -114,11 +114,13 @@ export async function owe(
   return event.notificationId;
 }
 
-/** Processes that wait for a command. All of them end with this one. */
-const idleServers = new Set<ChildProcess>();
+/** Processes that wait for a command, with the authorities that Node has read at their start. All of them end with this one. */
+const idleServers = new Map<ChildProcess, string>();
 
 function runInServer(args: readonly string[], env: NodeJS.ProcessEnv): Promise<Ran> {
-  const [server = startServer()] = [...idleServers].filter(({ connected }) => connected);
+  const { NODE_EXTRA_CA_CERTS: authorities = '' } = env;
+  const idle = [...idleServers].filter(([{ connected }, own]) => connected && own === authorities);
+  const [[server] = [startServer(authorities)]] = idle;
   idleServers.delete(server);
   return new Promise((resolve, reject) => {
     const fail = (status: number | null) =>
@@ -126,16 +128,19 @@ function runInServer(args: readonly string[], env: NodeJS.ProcessEnv): Promise<R
     server.once('exit', fail);
     server.once('message', (ran: Ran) => {
       server.off('exit', fail);
-      idleServers.add(server);
+      idleServers.set(server, authorities);
       resolve(ran);
     });
     server.send({ args, env });
   });
 }
 
-function startServer(): ChildProcess {
+function startServer(authorities: string): ChildProcess {
   const path = join(project, 'test/operator/commandServer.mjs');
-  const server = fork(path, [pathToFileURL(pathOf('program')).href], { execArgv: nodeOptions });
+  const server = fork(path, [pathToFileURL(pathOf('program')).href], {
+    execArgv: nodeOptions,
+    env: { ...process.env, NODE_EXTRA_CA_CERTS: authorities },
+  });
   // It keeps no run of mocha from its end.
   server.unref();
   server.channel?.unref();
