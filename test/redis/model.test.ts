@@ -243,6 +243,7 @@ async function turns(model: Model, call: Call): Promise<Takes> {
     }
   if (lost.length > 0) model.endLeases(lost);
   await takes(model, call, turned);
+  if (verdicts.length > 0) model.trimList();
   if (call.isLost) model.lost.push({ nonce, verdicts });
   return turned;
 }

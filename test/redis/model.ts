@@ -427,6 +427,7 @@ export class Model {
       this.end(id, { state: 'cancelled', reason: 'dismissed' });
       failed.delete(this.notification(id).asset);
     }
+    this.trimList();
   }
 
   /** Cancels what is owed, then removes the URL. */
@@ -437,6 +438,7 @@ export class Model {
     for (const [asset, { lease }] of facts.holders) if (lease <= now) facts.holders.delete(asset);
     if (facts.registered) this.newUrl();
     facts.registered = false;
+    this.trimList();
   }
 
   /** Clears what is left of a deleted client. */
@@ -676,6 +678,7 @@ export class Model {
         this.facts.failed.delete(asset);
         this.setFates(asset, 'failed', 'past');
       }
+    if (this.isSure) this.trimList();
   }
 
   isOver(lease: number): boolean {
@@ -937,6 +940,7 @@ export class Model {
     this.endLeases();
     const old = this.isSure ? this.waiting().filter(({ since }) => since <= now - retentionMs) : [];
     for (const { id } of old) this.fail(id, 'expired');
+    this.trimList();
     const owed = this.waiting().length + facts.holders.size;
     if (owed === 0) return { owed, oldestAt: 0, inMs: 0, reason: 'due', expired: old.length };
     this.pull();

@@ -39,6 +39,20 @@ describe('the notifications of a client', () => {
     assert.deepEqual(await listed({ platformId: 'another' }), []);
   });
 
+  it('are removed beyond the newest 10,000 in bounded steps, also where no new one comes', async () => {
+    const ended = Array.from({ length: 20_000 }, (_, i) => [i, `msg_${i}`]).flat();
+    await client.db.redis.zadd(keys().notifications, ...ended);
+    const left = () => client.db.redis.zcard(keys().notifications);
+    await client.claims([client.event({ platformId: 'video' })], { most: 0 });
+    assert.equal(await left(), 19_501);
+    const [taken] = await client.take();
+    assert.ok(taken);
+    await client.settle(taken, { ok: true });
+    assert.equal(await left(), 19_001);
+    for (let i = 0; i < 19; i++) await client.plan();
+    assert.equal(await left(), 10_000);
+  });
+
   it('go on behind a place that has left the list', async () => {
     const ids = await owe('video', 5);
     const page = async (behind?: Position) =>

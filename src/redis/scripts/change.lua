@@ -227,6 +227,7 @@ entry('cancelOwed', function(_, ARGV)
     remove_url()
     redis.call('DEL', secrets_key())
   end
+  trim_list()
   return {cancelled, has_more}
 end, {'allow-oom'})
 -- Removes the sets of some assets' further segments, of a deleted client.

@@ -7,6 +7,7 @@ entry('trimFailed', function(_, ARGV)
   if not is_sure() then return 0 end
   local old = redis.call('ZRANGEBYSCORE', base .. 'failed-at', '-inf', now - tonumber(ARGV[2]), 'LIMIT', 0, 200)
   for _, asset in ipairs(old) do drop_failed(asset) end
+  trim_list()
   return #old
 end)
 -- Notes that the notification of an asset has failed, and owes the notice of that: at most one waits. Of the notifications of clients of
@@ -34,6 +35,7 @@ entry('dismissFailed', function(_, ARGV)
     finish(f.id, 'cancelled', nil, 'dismissed', f.since)
     drop_failed(asset)
   end
+  trim_list()
   return {#assets, redis.call('ZCOUNT', base .. 'failed-at', ARGV[2], ARGV[3])}
 end, {'allow-oom'})
 

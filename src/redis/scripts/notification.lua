@@ -63,13 +63,15 @@ local function count(name, by) sizes[name] = sizes[name] and sizes[name] + by en
 local function in_flight() return size('flight') end
 local function waiting_count() return size('owed') end
 local function owed_count() return waiting_count() + in_flight() end
--- Keeps the newest 10,000 that have ended. Those that are owed or have failed are listed beside them, and their records stay.
+-- Keeps the newest 10,000 that have ended. Those that are owed or have failed are listed beside them, and their records stay. One call
+-- removes as many as delay nobody: whatever lets notifications end calls it, and a plan once more.
+local TRIMMED_AT_ONCE = 500
 local function trim_list()
   local log = base .. 'notifications'
   local over = redis.call('ZCARD', log) - const.listed_at_most
   if over > 0 then over = over - owed_count() - size('failed') end
   if over <= 0 then return end
-  local out = redis.call('ZPOPMIN', log, over)
+  local out = redis.call('ZPOPMIN', log, math.min(over, TRIMMED_AT_ONCE))
   for i = 1, #out, 2 do
     local asset, state = unpack(redis.call('HMGET', record(out[i]), 'asset', 'state'))
     if state and state ~= 'failed' then redis.call('DEL', record(out[i]))

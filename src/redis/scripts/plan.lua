@@ -25,6 +25,7 @@ entry('plan', function(_, ARGV)
       stop_waiting(asset)
     else redis.call('ZREM', base .. 'owed-since', asset) end
   end
+  trim_list()
   -- A replay that runs owes more.
   local replays = health().replay_end > 0
   local owed = math.max(owed_count(), replays and 1 or 0)

@@ -121,6 +121,7 @@ entry('turn', function(_, ARGV)
   end
   if given.lost then end_leases(' ' .. given.lost .. ' ') end
   take()
+  if #settled > 0 then trim_list() end
   -- An empty list would be an object in JSON.
   return answer_taken({settled = #settled > 0 and settled or nil})
 end, {'allow-oom'})
