@@ -1,7 +1,7 @@
 /** Replays what was delivered in a span of time: catch-up moves a position over the feed, and keeps 5 s' worth of the drain rate waiting. */
 import { withSlots } from '../../ids.js';
 import { restsBetweenSteps } from '../../promises.js';
-import { type Db, readFields, timeAt, toPairs } from '../connection/db.js';
+import { type Db, timeAt, toPairs } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import { announceClaims } from '../owed/owedClients.js';
 import type { OnPiece } from './notificationPages.js';
@@ -16,7 +16,7 @@ export interface Span {
 
 /** Each step blocks Redis for some milliseconds. */
 const assetsPerStep = 200;
-/** As many as wait at most: for so many seconds of the drain rate. */
+/** As many as are due at most: for so many seconds of the drain rate. What waits for a later time does not count. */
 const keptWaitingSeconds = 5;
 /** What a call counts at most, in steps of 200. */
 const countedSteps = 50;
@@ -72,20 +72,18 @@ export async function beginReplay(db: Db, clientToken: string, { since, until, l
 export const stopReplay = async (db: Db, clientToken: string, { since, until }: Span) =>
   (await runScript(db, 'stopReplay', clientToken, [since, until ?? ''])) === 1;
 
-const replayFields = 'replay_end replay_at replay_since replay_until replay_leaves';
+type Running = [due: number, at: string, end: string, ...span: string[]];
 
-/** Owes more of a replay that runs, until enough waits for 5 s of the drain rate. */
+/** Owes more of a replay that runs, until enough is due for 5 s of the drain rate. */
 export async function moveReplay(db: Db, clientToken: string): Promise<void> {
-  const keys = db.client(clientToken);
   const enough = keptWaitingSeconds * db.settings.drainPerSecond;
   const rest = restsBetweenSteps();
   for (;;) {
-    const replay = await readFields(db, keys.endpoint, replayFields);
-    const { replay_end: end = '', replay_at: at = '' } = replay;
-    if (!Number(end) || (await db.redis.hlen(keys.owed)) >= enough) return;
-    const { assets, last, isEnd } = await nextAssets(db, clientToken, at || '0', end);
-    const given = [replay.replay_since, replay.replay_until, replay.replay_leaves].map((one) => one ?? '');
-    const args = [...given, at, last, isEnd ? 1 : 0, ...assets];
+    const running = await runScript<Running | null>(db, 'readReplay', clientToken);
+    if (running === null || running[0] >= enough) return;
+    const [, at, end, ...span] = running;
+    const { assets, last, isEnd } = await nextAssets(db, clientToken, at, end);
+    const args = [...span, at, last, isEnd ? 1 : 0, ...assets];
     await runScript(db, 'replaySome', clientToken, args);
     await rest();
   }

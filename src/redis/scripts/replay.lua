@@ -49,6 +49,14 @@ entry('stopReplay', function(_, ARGV)
   end_replay(true)
   return 1
 end, {'allow-oom'})
+-- Reads a replay that runs.
+-- Answer: {how many assets are due now; its position, its end, its since, until and leaves}, or nil if none runs
+entry('readReplay', function()
+  local due = 0
+  if health().replay_end == 0 then return false end
+  for _, lane in pairs(LANES) do due = due + redis.call('ZCOUNT', base .. lane, '-inf', now) end
+  return {due, unpack(redis.call('HMGET', E, 'replay_at', 'replay_end', 'replay_since', 'replay_until', 'replay_leaves'))}
+end, {'no-writes'})
 -- Counts assets of the feed that a replay owes again, or owes them as backfill and moves its position.
 -- Arguments: since, until, since when what was owed again is left out ('': nothing is), the position from which the replay moves ('': only
 --   counts), the position to which it moves, '1' if that is the end; then of each: asset, its bucket, its field in it (8 bytes)

@@ -1,0 +1,24 @@
+import assert from 'node:assert/strict';
+import { beginReplay } from '../../src/redis/notifications/replay.js';
+import { getEndpoint } from '../../src/redis/records/endpoint.js';
+import { forTest } from '../servers.js';
+import { type DeliveryClient, fail, hour, newDeliveryClient, ok } from './deliveryClient.js';
+
+/** Of each, its notification is delivered. */
+async function deliver(client: DeliveryClient, ...assets: string[]): Promise<void> {
+  for (const asset of assets) await client.attempt(await client.owe(asset), ok);
+}
+
+describe('A replay', () => {
+  const client = forTest(() =>
+    newDeliveryClient({ drainPerSecond: 1, retryScheduleMs: [hour], failingAfter: 100 }),
+  );
+  const replays = async () => (await getEndpoint(client.db, client.clientToken)).replay;
+
+  it('goes on while as much as it keeps waiting waits for long retries', async () => {
+    await deliver(client, ...Array.from({ length: 20 }, (_, i) => `delivered-${i}`));
+    for (let i = 0; i < 5; i++) await client.attempt(await client.owe(`failing-${i}`), fail);
+    await beginReplay(client.db, client.clientToken, { since: 0 });
+    assert.deepEqual([(await replays())?.count, (await replays())?.runs], [20, false]);
+  });
+});
