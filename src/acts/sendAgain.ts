@@ -112,7 +112,7 @@ export const replay = act('notification replay', anyOrSupport, async (actor, inp
     if (stop) return { ...nothing, ...(await stopped(own, clientToken, span)) };
     const counted = await countSpan(db, clientToken, span, actor.countPiece);
     if (span.dryRun) return counted;
-    const { outcome, since, until } = await beginReplay(own, clientToken, span);
+    const { outcome, since, until } = await beginReplay(own, clientToken, span, db);
     if (outcome === 'another')
       throw badParameter(
         `a replay from ${presentTime(since)} until ${presentTime(until)} runs: wait for its end, or stop it`,

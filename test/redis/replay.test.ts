@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { beginReplay } from '../../src/redis/notifications/replay.js';
+import { beginReplay, moveReplay } from '../../src/redis/notifications/replay.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { forTest } from '../servers.js';
 import { type DeliveryClient, fail, hour, newDeliveryClient, ok } from './deliveryClient.js';
@@ -20,5 +20,19 @@ describe('A replay', () => {
     for (let i = 0; i < 5; i++) await client.attempt(await client.owe(`failing-${i}`), fail);
     await beginReplay(client.db, client.clientToken, { since: 0 });
     assert.deepEqual([(await replays())?.count, (await replays())?.runs], [20, false]);
+  });
+
+  it('is moved by its call over 10,000 assets at most, and by catch-up over more', async () => {
+    const { db, clientToken } = client;
+    const { feed, endpoint } = db.client(clientToken);
+    const unsent = Array.from({ length: 20_000 }, (_, i) => [
+      client.now() * 1000 - 30_000 + i,
+      `unsent-${i}`,
+    ]);
+    await db.redis.zadd(feed, ...unsent.flat());
+    await beginReplay(db, clientToken, { since: 0 });
+    assert.equal(await db.redis.hget(endpoint, 'replay_at'), await db.redis.zscore(feed, 'unsent-9999'));
+    while ((await replays())?.runs) await moveReplay(db, clientToken);
+    assert.equal((await client.plan()).owed, 0);
   });
 });

@@ -18,8 +18,10 @@ export interface Span {
 const assetsPerStep = 200;
 /** As many as are due at most: for so many seconds of the drain rate. What waits for a later time does not count. */
 const keptWaitingSeconds = 5;
-/** What a call counts at most, in steps of 200. */
-const countedSteps = 50;
+/** What a call counts, and what it owes of a replay, at most, in steps of 200. */
+const stepsOfCall = 50;
+/** Catch-up moves a replay for so long, then sends and plans; with the time for which it sends that is less than `AWAKE_MS` of endpoint.lua. */
+const movedMs = 2500;
 const hourMs = 3_600_000;
 /** A delivery within this time after its event is not noted as late (`note_late` in settle.lua). */
 const lateMs = 60_000;
@@ -49,22 +51,30 @@ export async function countSpan(db: Db, clientToken: string, span: Span, onPiece
       leftOut += left;
     }
     onPiece();
-    if (isEnd || step + 1 === countedSteps)
+    if (isEnd || step + 1 === stepsOfCall)
       return { count, leftOut, isAtLeast: !isEnd, isSame: false, until: till };
     position = last;
     await rest();
   }
 }
 
-/** Begins a replay, unless another one runs, and owes the first assets. The caller wakes catch-up. */
-export async function beginReplay(db: Db, clientToken: string, { since, until, leaves }: Span) {
+/**
+ * Begins a replay, unless another one runs, and owes the first assets. The caller wakes catch-up.
+ * @param plain moves it: it begins again where Redis loses a step
+ */
+export async function beginReplay(
+  db: Db,
+  clientToken: string,
+  { since, until, leaves }: Span,
+  plain: Db = db,
+) {
   const now = await timeAt(db, db.client(clientToken).feed);
   await announceClaims(db, clientToken);
   const from = await beginning(db, clientToken, since, until ?? now);
   type Begun = [outcome: 'begun' | 'same' | 'another', since: number, until: number];
   const args = [since, until ?? '', from, leaves ?? ''];
   const [outcome, ...span] = await runScript<Begun>(db, 'beginReplay', clientToken, args);
-  if (outcome !== 'another') await moveReplay(db, clientToken);
+  if (outcome !== 'another') await moveReplay(plain, clientToken, stepsOfCall);
   return { outcome, since: span[0], until: span[1] };
 }
 
@@ -74,11 +84,12 @@ export const stopReplay = async (db: Db, clientToken: string, { since, until }: 
 
 type Running = [due: number, at: string, end: string, ...span: string[]];
 
-/** Owes more of a replay that runs, until enough is due for 5 s of the drain rate. */
-export async function moveReplay(db: Db, clientToken: string): Promise<void> {
+/** Owes more of a replay that runs, until enough is due for 5 s of the drain rate, for a bounded time. */
+export async function moveReplay(db: Db, clientToken: string, steps = Number.POSITIVE_INFINITY) {
+  const endsAt = performance.now() + movedMs;
   const enough = keptWaitingSeconds * db.settings.drainPerSecond;
   const rest = restsBetweenSteps();
-  for (;;) {
+  for (let step = 0; step < steps && performance.now() < endsAt; step++) {
     const running = await runScript<Running | null>(db, 'readReplay', clientToken);
     if (running === null || running[0] >= enough) return;
     const [, at, end, ...span] = running;
