@@ -577,47 +577,52 @@ const clear = step('clear', async (model, { db, clientToken }) => {
 });
 
 let replays = 0;
-/** By their newest notifications: where one has no record, it counts as delivered. */
-const replay = step('replay', async (model, { db, clientToken }) => {
-  const { limits } = model;
-  const { notifications, owed, failed, known, listed } = model.facts;
-  const due = [...(limits.isOfNotices ? [] : known)].filter(([asset, { last }]) => {
-    const newest = notifications.get(last);
-    const isIn = newest === undefined ? !failed.has(asset) : newest.state === 'delivered';
-    return last !== '' && !owed.has(asset) && isIn;
-  });
-  const span = { since: ++replays, until: Number.MAX_SAFE_INTEGER };
-  const { count, isAtLeast } = await countSpan(db, clientToken, span, () => {});
-  assert.deepEqual([count, isAtLeast], [due.length, false]);
-  const fast = { ...db, settings: { ...db.settings, drainPerSecond: 1000 } };
-  for (const outcome of ['begun', 'same'])
-    assert.equal((await beginReplay(fast, clientToken, span)).outcome, outcome);
-  const { replay: done } = await getEndpoint(db, clientToken);
-  assert.deepEqual([done?.runs, done?.count], [false, due.length]);
-  if (due.length > 0) model.setRight(longestLeaseMs);
-  for (const [asset, { last, updatedUs }] of due) {
-    const acceptedAt = Math.floor(updatedUs / 1000);
-    const anew = {
-      asset,
-      state: 'delivered',
-      claim: 0,
-      live: false,
-      timed: false,
-      failures: 0,
-      acceptedAt,
-    } as const;
-    if (!notifications.has(last)) {
-      // Its first time is gone with the record.
-      model.setFates(asset, 'cancelled', 'past', last);
-      notifications.set(last, anew);
-      listed.set(last, acceptedAt);
+/** By their newest notifications: where one has no record, it counts as delivered soon after the update that it notified. */
+const replayUntil = (agoMs: number) =>
+  step(`replay until ${agoMs} ms ago`, async (model, { db, clientToken, now }) => {
+    const { limits } = model;
+    const span = { since: ++replays, until: now() - agoMs };
+    const { notifications, owed, failed, known, listed } = model.facts;
+    const due = [...(limits.isOfNotices ? [] : known)].filter(([asset, { last, updatedUs, isNotified }]) => {
+      const { state, endedAt = 0 } = notifications.get(last) ?? {};
+      const at = state === undefined ? Math.floor(updatedUs / 1000) : endedAt;
+      const isIn = state === undefined ? !failed.has(asset) : state === 'delivered';
+      const isBefore = at <= span.until || (state === undefined && isNotified === false);
+      return last !== '' && !owed.has(asset) && isIn && isBefore;
+    });
+    const { count, isAtLeast } = await countSpan(db, clientToken, span, () => {});
+    assert.deepEqual([count, isAtLeast], [due.length, false]);
+    const fast = { ...db, settings: { ...db.settings, drainPerSecond: 1000 } };
+    for (const outcome of ['begun', 'same'])
+      assert.equal((await beginReplay(fast, clientToken, span)).outcome, outcome);
+    const { replay: done } = await getEndpoint(db, clientToken);
+    assert.deepEqual([done?.runs, done?.count], [false, due.length]);
+    if (due.length > 0) model.setRight(longestLeaseMs);
+    for (const [asset, { last, updatedUs }] of due) {
+      const acceptedAt = Math.floor(updatedUs / 1000);
+      const anew = {
+        asset,
+        state: 'delivered',
+        claim: 0,
+        live: false,
+        timed: false,
+        failures: 0,
+        acceptedAt,
+      } as const;
+      if (!notifications.has(last)) {
+        // Its first time is gone with the record.
+        model.setFates(asset, 'cancelled', 'past', last);
+        notifications.set(last, anew);
+        listed.set(last, acceptedAt);
+      }
+      model.reopen(last, false);
+      model.notification(last).live = false;
     }
-    model.reopen(last, false);
-    model.notification(last).live = false;
-  }
-  if (due.length > 0) model.drain();
-  model.trimList();
-});
+    if (due.length > 0) model.drain();
+    model.trimList();
+  });
+/** Also of what a clock that was ahead has noted later than the present. */
+const replay = replayUntil(-1000 * day);
 
 /** An operator, or the publisher, changes the client's bounds while assets wait and are in flight. */
 const bound = (change: Partial<Limits>) =>
@@ -962,7 +967,7 @@ const anyStep: fc.Arbitrary<Step>[] = [
     { weight: 1, arbitrary: fc.constantFrom(deletion, clear, clear, clear) },
   ),
   fc.constantFrom(plan(0), plan(15 * second)),
-  fc.constantFrom(recover, dismiss, replay, lists, save, lose, outlast),
+  fc.constantFrom(recover, dismiss, replay, replayUntil(0), replayUntil(hour), lists, save, lose, outlast),
   fc.oneof(
     fc.constantFrom(0, leaseMs, minute).map(alarm),
     fc.constantFrom(1, 2, 5).map((maxInFlight) => bound({ maxInFlight })),

@@ -22,6 +22,7 @@ interface Notification {
   /** The endpoint's clock at the first of them. */
   failingSince?: number | undefined;
   acceptedAt: number;
+  endedAt?: number;
   tried?: boolean;
   /** It was owed before: a late verdict of then does not deliver it. */
   again?: boolean;
@@ -102,10 +103,17 @@ const newFacts = () => ({
   /** By that clock. */
   failingSince: undefined as number | undefined,
   lastSuccessAt: 0,
-  /** `updatedUs`: when its newest update was claimed, as the feed says it. */
+  /** `updatedUs`: when its newest update was claimed, as the feed says it; `isNotified`: by a notification. */
   known: new Map<
     string,
-    { segments: Set<string>; claim: number; last: string; forgets: number; updatedUs: number }
+    {
+      segments: Set<string>;
+      claim: number;
+      last: string;
+      forgets: number;
+      updatedUs: number;
+      isNotified?: boolean;
+    }
   >(),
   notifications: new Map<string, Notification>(),
   /** The newest notifications: when each was accepted. */
@@ -302,7 +310,7 @@ export class Model {
     }
     for (const one of news) known.segments.add(one);
     const reason = !notify ? 'silent' : registered ? 'no_new_segments' : 'not_registered';
-    if (reason === 'not_registered' && news.length > 0) this.updates(asset);
+    if (reason === 'not_registered' && news.length > 0) this.updates(asset, false);
     return { kind: 'none', reason };
   }
 
@@ -332,12 +340,13 @@ export class Model {
     return { kind: 'not_needed' };
   }
 
-  private updates(asset: string): void {
+  private updates(asset: string, isNotified: boolean): void {
     // Nobody asks for those of a client of notices.
     if (this.limits.isOfNotices) return;
     const known = this.knownOf(asset);
     const [at, last] = [this.now * 1000, known.updatedUs];
     known.updatedUs = last >= at && last < at + 10_000_000 ? last + 1 : at;
+    known.isNotified = isNotified;
     this.untold.add(asset);
   }
 
@@ -366,7 +375,7 @@ export class Model {
     const owed = { asset, acceptedAt, claim, live, timed, failures: 0, body: event.body };
     this.facts.notifications.set(id, { ...owed, state: 'waiting' });
     this.facts.listed.set(id, acceptedAt);
-    this.updates(asset);
+    this.updates(asset, true);
     const at = Math.min(this.now, this.client.callersNow());
     this.facts.updates.push({ asset, id, at, step: this.steps, fate: 'open' });
     return { kind: 'claimed', claim, again: false, supersedes, ...this.stopped() };
@@ -492,7 +501,9 @@ export class Model {
   }
 
   end(id: string, as: Partial<Notification>): void {
-    const notification = Object.assign(this.notification(id), as);
+    const { state: before, endedAt = this.now } = this.notification(id);
+    const isLate = before === 'superseded' && as.state === 'delivered';
+    const notification = Object.assign(this.notification(id), as, { endedAt: isLate ? endedAt : this.now });
     const { asset, state } = notification;
     if (state === 'delivered') this.arrive(asset, id);
     if (state === 'failed') this.setFates(asset, 'open', 'failed');

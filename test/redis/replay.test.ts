@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
-import { beginReplay, moveReplay } from '../../src/redis/notifications/replay.js';
+import { beginReplay, countSpan, moveReplay } from '../../src/redis/notifications/replay.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
+import { resetRegistration } from '../../src/redis/records/registrations.js';
+import { keysMatching } from '../keysMatching.js';
 import { forTest } from '../servers.js';
-import { type DeliveryClient, fail, hour, newDeliveryClient, ok } from './deliveryClient.js';
+import { type DeliveryClient, day, fail, hour, minute, newDeliveryClient, ok } from './deliveryClient.js';
 
 /** Of each, its notification is delivered. */
 async function deliver(client: DeliveryClient, ...assets: string[]): Promise<void> {
@@ -20,6 +22,25 @@ describe('A replay', () => {
     for (let i = 0; i < 5; i++) await client.attempt(await client.owe(`failing-${i}`), fail);
     await beginReplay(client.db, client.clientToken, { since: 0 });
     assert.deepEqual([(await replays())?.count, (await replays())?.runs], [20, false]);
+  });
+
+  it('of a time that is past has what a newer event without a notification has moved, or a clock that was ahead', async () => {
+    const { db, clientToken } = client;
+    await deliver(client, 'moved');
+    await db.redis.del(...(await keysMatching(db, '*notification:*')));
+    client.setAhead(365 * day);
+    await deliver(client, 'ahead');
+    client.setAhead(0);
+    await deliver(client, 'behind');
+    client.pass(hour);
+    const until = client.now() - minute;
+    await resetRegistration(db, clientToken);
+    assert.equal((await client.claim(client.event({ platformId: 'moved' }))).kind, 'none');
+    await client.register();
+    const span = { since: client.now() - day, until };
+    assert.equal((await countSpan(db, clientToken, span, () => {})).count, 2);
+    await beginReplay(db, clientToken, span);
+    assert.deepEqual([(await replays())?.count, (await replays())?.runs], [2, false]);
   });
 
   it('is moved by its call over 10,000 assets at most, and by catch-up over more', async () => {

@@ -38,12 +38,11 @@ export async function countSpan(db: Db, clientToken: string, span: Span, onPiece
   if (replayed !== null)
     return { count: 0, leftOut: 0, isAtLeast: false, isSame: true, until: Number(replayed) };
   const till = until ?? now;
-  const end = till >= now ? '+inf' : till * 1000 + 999;
   const rest = restsBetweenSteps();
   let [count, leftOut] = [0, 0];
   let position = await beginning(db, clientToken, since, till);
   for (let step = 0; ; step++) {
-    const { assets, last, isEnd } = await nextAssets(db, clientToken, position, end);
+    const { assets, last, isEnd } = await nextAssets(db, clientToken, position, '+inf');
     if (assets.length > 0) {
       const args = [since, till, leaves ?? '', '', '', '', ...assets];
       const [some, left] = await runScript<[number, number]>(db, 'replaySome', clientToken, args);
@@ -110,7 +109,7 @@ async function beginning(db: Db, clientToken: string, since: number, till: numbe
 }
 
 /** Reads the next assets of the feed, each with its slot, and the position of the last. */
-async function nextAssets(db: Db, clientToken: string, after: string, end: string | number) {
+async function nextAssets(db: Db, clientToken: string, after: string, end: string) {
   const { feed } = db.client(clientToken);
   const flat = await db.redis.zrangebyscore(feed, `(${after}`, end, 'WITHSCORES', 'LIMIT', 0, assetsPerStep);
   const entries = toPairs(flat);

@@ -2,7 +2,7 @@
 
 -- Returns the notification by which an asset is owed again, and its record's fields if that is gone: the newest one, if it was delivered
 -- in that time; and whether it is left out, because it was owed again since `leaves`. Without a record it counts as delivered soon after its
--- event.
+-- event, if that is the newest: later ones without a notification say nothing of it.
 local function delivered_within(asset, bucket, slot, since, till, leaves)
   local _, last, _, _, update = read_known(bucket, slot)
   local id = id_text(last)
@@ -12,8 +12,9 @@ local function delivered_within(asset, bucket, slot, since, till, leaves)
     local is_meant = state == 'delivered' and tonumber(ended_at) >= since and tonumber(ended_at) <= till
     return is_meant and id or nil, nil, leaves and again and tonumber(again) >= leaves
   end
-  local at = math.floor(struct.unpack('>I7', update) / 1000)
-  return at <= till and not failed_of(asset) and id or nil, {'asset', asset, 'accepted_at', at, 'updated_at', at}
+  local at, is_notified = struct.unpack('>I7B', update)
+  at = math.floor(at / 1000)
+  return (is_notified == 0 or at <= till) and not failed_of(asset) and id or nil, {'asset', asset, 'accepted_at', at, 'updated_at', at}
 end
 -- Begins a replay, or finds the same one: while it runs, and for a day after.
 -- Arguments: since, until ('': the present), the position after which it begins, since when what was owed again is left out ('': nothing is)
@@ -27,7 +28,8 @@ entry('beginReplay', function(_, ARGV)
     return {'another', number('replay_since'), number('replay_until')}
   end
   till = ARGV[3] ~= '' and tonumber(ARGV[3]) or now
-  local last = till >= now and math.max(feed_end(), now * 1000) or till * 1000 + 999
+  -- What was delivered before `till` may have a later place: by a newer event without a notification, or by a clock that was ahead.
+  local last = math.max(feed_end(), now * 1000)
   redis.call('SET', same, till)
   change('HSET', E, 'replay_since', ARGV[2], 'replay_until', till, 'replay_at', ARGV[4], 'replay_end', string.format('%.0f', last),
     'replay_count', 0, 'replay_same', same, 'replay_leaves', ARGV[5])
