@@ -30,10 +30,10 @@ export async function runSweep(deps: SweepDeps, counts: Swept = { looked: 0, wok
   const { ageMs = Infinity, steadyMs: steadyBeforeMs = 0 } = before?.ended ?? {};
   const steadyMs = ageMs < steadyWithinMs ? steadyBeforeMs + ageMs : 0;
   const looksAtAll = before?.endpoints === undefined || before.endpoints.ageMs >= allEveryMs;
+  await wakeLateCatchUps(round, counts, steadyMs);
   await settleAccounts(db, (account_id, err) =>
     log.error({ err, account_id }, 'a client of this account does not follow the change of it'),
   ).catch(round.noteAway);
-  await wakeLateCatchUps(round, counts, steadyMs);
   // What changed while the last one counted is looked at again.
   const since = (before?.endpoints?.atMs ?? 0) - longestCountMs;
   if (looksAtAll) await claimLeftNotices(round, since).catch(round.noteAway);

@@ -140,6 +140,43 @@ describe('operator: account', () => {
     assert.equal(await cli.db.redis.zcard(cli.db.global.changedAccounts), 0);
   });
 
+  it('is settled by the sweep although a client of another account is broken, as are the others of that account; the broken one is tried again', async () => {
+    const { redis, global } = cli.db;
+    const [broken, sound, meanwhile] = await Promise.all(
+      ['BROKEN', 'SOUND', 'MEANWHILE'].map(async (name) => {
+        const { account_id: id } = await cli.json('account', 'create', '--name', name);
+        const site = await registeredClient(cli, id, `OF-${name}`, 'http://127.0.0.1:4999/hook');
+        return { id, site };
+      }),
+    );
+    assert.ok(broken && sound && meanwhile);
+    await registeredClient(cli, broken.id, 'IS-BROKEN', 'http://127.0.0.1:4999/hook');
+    const { client } = cli.db.client('IS-BROKEN');
+    await redis.rename(client, `${client}-aside`);
+    await redis.set(client, 'of another type');
+    await assert.rejects(setStopped(cli.db, broken.id, 'disabled', true), /WRONGTYPE/);
+    assert.equal((await getEndpoint(cli.db, broken.site)).held, true, 'it is held');
+    for (const { id } of [sound, meanwhile]) {
+      await redis.hset(global.account(id), 'disabled', '1');
+      await redis.zadd(global.changedAccounts, Date.now(), id);
+    }
+    const call = async (...args: [string, string[]]) => {
+      if (args[1].includes(cli.db.client(meanwhile.site).base))
+        await redis.zadd(global.changedAccounts, 1, meanwhile.id);
+      return await redis.call(...args);
+    };
+    const told: string[] = [];
+    const before = Number(await redis.zscore(global.changedAccounts, broken.id));
+    await settleAccounts({ ...dbWith(cli.db, { call }), clockOffsetMs: () => 61_000 }, (id) => told.push(id));
+    assert.deepEqual(told, [broken.id]);
+    for (const { site } of [sound, meanwhile]) assert.equal((await getEndpoint(cli.db, site)).held, true);
+    assert.deepEqual(await redis.zrange(global.changedAccounts, 0, '-1'), [meanwhile.id, broken.id]);
+    assert.ok(Number(await redis.zscore(global.changedAccounts, broken.id)) > before + 60_000);
+    await redis.rename(`${client}-aside`, client);
+    await settleAccounts({ ...cli.db, clockOffsetMs: () => 200_000 }, assert.fail);
+    assert.equal(await redis.zcard(global.changedAccounts), 0);
+  });
+
   it('enable ID says once that no catch-up could be woken, however many clients are owed something', async () => {
     const { account_id } = await cli.json('account', 'create', '--name', 'E');
     for (const token of ['E1', 'E2', 'E3']) {

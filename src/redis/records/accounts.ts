@@ -6,10 +6,10 @@ import { hash, randomBytes } from 'node:crypto';
 import { type AccountId, newAccountId, noticesClient } from '../../ids.js';
 import { mapInPages } from '../../promises.js';
 import type { ScriptArgument } from '../connection/arguments.js';
-import { type Db, nowOf } from '../connection/db.js';
+import { type Db, nowOf, timeAt, toPairs } from '../connection/db.js';
 import { evaluate } from '../connection/library.js';
 import { unlessBroken } from '../connection/unavailable.js';
-import { ChangeRefused, type Client, getClient, listClients } from './clients.js';
+import { ChangeRefused, type Client, getClient, readEach, sortedTokens } from './clients.js';
 import { removeNoticesUrl } from './deletion.js';
 import { holdOf, setHeld } from './endpoint.js';
 import { readIndex } from './nameIndex.js';
@@ -112,20 +112,21 @@ export async function setStopped(db: Db, accountId: string, field: 'disabled' | 
 }
 
 async function holdClients(db: Db, accountId: string): Promise<Client[]> {
-  const clients = await listClients(db, accountId);
+  const broken: unknown[] = [];
+  const noted = <T>(work: Promise<T>) => unlessBroken(work, (err) => broken.push(err));
+  const tokens = await sortedTokens(db, accountId);
+  const clients = await readEach(tokens, (token) => noted(getClient(db, token)));
   // Another operator may have changed it meanwhile.
   for (let held: ReturnType<typeof holdOf> | undefined; ; ) {
     const account = await getAccount(db, accountId);
     const wanted = account !== undefined && holdOf(account);
-    if (held === wanted) return clients;
+    if (held === wanted) break;
     held = wanted;
-    const broken: unknown[] = [];
     // One after the other, 5,000 take seconds.
-    await mapInPages(clients, 50, ({ clientToken }) =>
-      unlessBroken(setHeld(db, clientToken, wanted), (err) => broken.push(err)),
-    );
-    if (broken.length > 0) throw broken[0];
+    await mapInPages(clients, 50, ({ clientToken }) => noted(setHeld(db, clientToken, wanted)));
   }
+  if (broken.length > 0) throw broken[0];
+  return clients;
 }
 
 /**
@@ -147,33 +148,37 @@ async function dropFormerNotices(db: Db, accountId: string, scopes: readonly str
 
 /** Changes what other records follow: noted first, because the sweep ends what is cut off. */
 async function changeStanding(db: Db, accountId: string, field: string, value: string): Promise<void> {
-  await db.redis.zadd(db.global.changedAccounts, nowOf(db), accountId);
+  await evaluate(db, 'changedAccount', [db.global.changedAccounts], [accountId, '']);
   await changeAccount(db, 'changeAccount', accountId, [field, value]);
 }
 
+/** So many changed accounts, each with all of its clients, are settled by one sweep; the next one settles the rest. */
+const settledAtOnce = 200;
+
 /**
  * Ends what changes of accounts, made more than a minute ago, may have left undone: a process or a command has ended before.
- * @param onBroken is told of each account of which the keys of a client cannot be read; it is tried again the next time
+ * @param onBroken is told of each account of which the keys of a client cannot be read; it is tried again a minute later
  */
 export async function settleAccounts(
   db: Db,
   onBroken: (accountId: string, err: unknown) => void,
 ): Promise<void> {
   const { changedAccounts } = db.global;
-  const until = nowOf(db) - 60_000;
+  const until = (await timeAt(db, changedAccounts)) - 60_000;
   const settle = async (accountId: string) => {
-    await holdClients(db, accountId);
     const { scopes } = (await getAccount(db, accountId)) ?? {};
     if (scopes) await dropFormerNotices(db, accountId, scopes);
+    await holdClients(db, accountId);
   };
-  const changed = await db.redis.zrangebyscore(changedAccounts, '-inf', until);
-  let isDone = changed.length > 0;
-  for (const accountId of changed)
+  const range = ['-inf', until, 'WITHSCORES', 'LIMIT', 0, settledAtOnce] as const;
+  for (const [accountId, at] of toPairs(await db.redis.zrangebyscore(changedAccounts, ...range))) {
+    let settledAt = at;
     await unlessBroken(settle(accountId), (err) => {
-      isDone = false;
+      settledAt = '';
       onBroken(accountId, err);
     });
-  if (isDone) await db.redis.zremrangebyscore(changedAccounts, '-inf', until);
+    await evaluate(db, 'changedAccount', [changedAccounts], [accountId, settledAt]);
+  }
 }
 
 async function changeAccount(db: Db, script: string, accountId: string, args: ScriptArgument[]) {

@@ -71,7 +71,7 @@ export async function getClient(db: Db, clientToken: string) {
 export const listClients = async (db: Db, accountId?: string): Promise<Client[]> =>
   readEach(await sortedTokens(db, accountId), (token) => getClient(db, token));
 
-async function sortedTokens(db: Db, accountId?: string, after = ''): Promise<string[]> {
+export async function sortedTokens(db: Db, accountId?: string, after = ''): Promise<string[]> {
   const key = accountId === undefined ? db.global.clients : db.global.accountClients(accountId);
   const found: string[] = [];
   for await (const tokens of membersOf(db, key))
