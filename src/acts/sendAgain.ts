@@ -155,8 +155,10 @@ async function asBefore<Given extends Range>(actor: Actor, given: Given, relativ
 }
 
 async function stopped(db: Db, clientToken: string, span: Span) {
-  if (!(await stopReplay(db, clientToken, span))) throw badParameter('no replay of this time runs');
+  const isStopped = await stopReplay(db, clientToken, span);
   const { replay: last } = await getEndpoint(db, clientToken);
+  const other = last?.runs ? `, but one since ${presentTime(last.since)}: give that time` : '';
+  if (!isStopped) throw badParameter(`no replay of this time runs${other}`);
   return { count: last?.count ?? 0, until: last?.untilMs ?? nowOf(db) };
 }
 

@@ -159,6 +159,27 @@ describe('an act', () => {
       }
   });
 
+  it('that is to stop another replay than the one that runs names that one', async () => {
+    const { client_token: clientToken } = await newCustomer(h);
+    const client = await getClient(h.db, clientToken);
+    assert.ok(client);
+    const since = Date.now() - 3_600_000;
+    // Nothing moves it: its catch-up does not run.
+    const running = {
+      replay_since: since,
+      replay_until: since,
+      replay_at: 0,
+      replay_end: 1,
+      replay_count: 0,
+    };
+    await h.db.redis.hset(h.db.client(clientToken).endpoint, running);
+    const stop = (from: number) => replay(operator('support'), { client, since: from, stop: true });
+    const named = new RegExp(`but one since ${new Date(since).toISOString()}: give that time`);
+    await assert.rejects(stop(since + 1), named);
+    await stop(since);
+    assert.equal((await h.endpoint(clientToken)).replay?.runs, false);
+  });
+
   it('changes nothing where its process stood still: another call may have made another change by then', async () => {
     const customer = await newCustomer(h);
     const client = await getClient(h.db, customer.client_token);
