@@ -174,6 +174,16 @@ describe('An attempt', () => {
     }
   });
 
+  it('that has delivered late before a replay is part of it where the process that accepted its event is ahead', async () => {
+    const client = await newDeliveryClient();
+    client.setAhead(-4 * minute);
+    const owed = await client.owe('video', { acceptedAt: client.callersNow() });
+    client.pass(3 * minute);
+    await client.attempt(owed, ok);
+    const span = { since: client.now() - second };
+    assert.equal((await countSpan(client.db, client.clientToken, span, () => {})).count, 1);
+  });
+
   it('of what a replay or recover owes again is made at the drain rate, and one of a new event before these', async () => {
     const client = await newDeliveryClient({ drainPerSecond: 20, maxInFlight: 1000 });
     const assets = Array.from({ length: 100 }, (_, i) => `vid-${i}`);

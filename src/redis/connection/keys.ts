@@ -167,7 +167,7 @@ export function clientKeys(prefix: string, clientToken: string) {
     cancelled: `${base}cancelled`, // hash: day -> how many notifications ended as cancelled; 14 days
     replayed: (since: number, until: number | '') => `${base}replayed:${since}:${until}`, // ms: its end; while it runs, and a day
     replayOf: (asked: string) => `${base}replay-of:${asked}`, // JSON of the span that a relative one meant; 10 minutes
-    late: `${base}late`, // hash: hour -> oldest acceptance of what was delivered in it more than a minute late
+    late: `${base}late`, // hash: hour -> oldest update of what was delivered in it more than a minute late
     callRate: (name: string) => `${base}call-rate:${name}`, // a rate, of calls that send or set something
     attemptsBy: (hour: number) => `${base}attempts-by:${hour}`, // hash: results of that hour's attempts (attemptHistory.ts)
     decision: (platformId: string) => `${base}decision:${platformId}`, // JSON of the last that made no notification; 14 days

@@ -102,8 +102,8 @@ export async function moveReplay(db: Db, clientToken: string, steps = Number.POS
 /** Returns the position after which the feed may have what was delivered in a span: before the oldest that was delivered late then. */
 async function beginning(db: Db, clientToken: string, since: number, till: number): Promise<string> {
   const late = await db.redis.hgetall(db.client(clientToken).late);
-  const inSpan = Object.entries(late).flatMap(([hour, acceptedAt]) =>
-    Number(hour) >= Math.floor(since / hourMs) && Number(hour) * hourMs <= till ? [Number(acceptedAt)] : [],
+  const inSpan = Object.entries(late).flatMap(([hour, updatedAt]) =>
+    Number(hour) >= Math.floor(since / hourMs) && Number(hour) * hourMs <= till ? [Number(updatedAt)] : [],
   );
   return String(Math.max((Math.min(since, ...inSpan) - lateMs) * 1000, 0));
 }

@@ -20,18 +20,20 @@ local function held_since(at)
   return h.state ~= 'active' or h.recovered_at > at or h.not_before > at or h.places > 0 or l.rate > 0 or l.quiet_ms > 0
     or l.bound ~= nil and in_flight() >= l.bound
 end
--- Notes the oldest acceptance of what was delivered more than a minute late in this hour: a replay of the hour begins there.
-local function note_late(accepted_at)
-  if now - accepted_at < 60000 then return end
+-- Notes the oldest update of what was delivered more than a minute late in this hour: a replay of the hour begins there. Its time is of
+-- Redis' clock, as its place in the feed.
+local function note_late(updated_at)
+  if now - updated_at < 60000 then return end
   local hour = string.format('%d', math.floor(now / 3600000))
   local oldest = redis.call('HGET', base .. 'late', hour)
-  if not oldest or tonumber(oldest) > accepted_at then redis.call('HSET', base .. 'late', hour, string.format('%d', accepted_at)) end
+  if not oldest or tonumber(oldest) > updated_at then redis.call('HSET', base .. 'late', hour, string.format('%d', updated_at)) end
 end
 -- Settles one verdict, and answers `Settled` of src/redis/owed/turn.ts. It counts once, by its nonce, so it is safe to repeat.
 local function settle_attempt(v)
   local current, f, w = owed_by(v.asset)
   local is_counted = f ~= nil and f.nonce == v.nonce
-  local r = redis.call('HMGET', record(v.id), 'attempts', 'failures', 'clock_since', 'accepted_at', 'state', 'group', 'again', 'unlisted')
+  local r = redis.call('HMGET', record(v.id), 'attempts', 'failures', 'clock_since', 'accepted_at', 'state', 'group', 'again', 'unlisted',
+    'updated_at')
   local exists, failures, changed, says = r[4], tonumber(r[2] or '0'), {}, {}
   local is_timed = is_counted and not r[1] and not held_since(tonumber(exists or now))
   local function answer(result, at)
@@ -65,7 +67,7 @@ local function settle_attempt(v)
   end
   if v.is_ok and same_url and (is_counted or not r[7]) then
     local delivered = ends('delivered')
-    if exists then note_late(tonumber(exists)) end
+    if exists then note_late(tonumber(r[9] or exists)) end
     -- Another attempt that is under way keeps its place until it ends.
     if f and (is_counted or f.lease <= now) then end_flight(v.asset) else owe_no_more(v.asset, f) end
     return delivered
