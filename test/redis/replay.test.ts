@@ -1,15 +1,34 @@
 import assert from 'node:assert/strict';
+import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
 import { beginReplay, countSpan, moveReplay } from '../../src/redis/notifications/replay.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { resetRegistration } from '../../src/redis/records/registrations.js';
 import { keysMatching } from '../keysMatching.js';
-import { forTest } from '../servers.js';
+import { startOwnRedis } from '../ownRedis.js';
+import { forTest, openForSuite } from '../servers.js';
 import { type DeliveryClient, day, fail, hour, minute, newDeliveryClient, ok } from './deliveryClient.js';
 
 /** Of each, its notification is delivered. */
 async function deliver(client: DeliveryClient, ...assets: string[]): Promise<void> {
   for (const asset of assets) await client.attempt(await client.owe(asset), ok);
 }
+
+describe('Recover', () => {
+  const redis = openForSuite(() => startOwnRedis());
+
+  it('reads the attempts under way once, however many assets it owes again', async () => {
+    const client = await newDeliveryClient({}, redis.url);
+    for (let i = 0; i < 20; i++) await client.owe(`failed-${i}`);
+    client.pass(31 * day);
+    await client.plan();
+    await client.owe('under way');
+    await client.take();
+    await client.db.redis.config('RESETSTAT');
+    await recoverFailed(client.db, client.clientToken, { since: 0, dryRun: false });
+    assert.match(await client.db.redis.info('commandstats'), /cmdstat_hvals:calls=1,/);
+    assert.equal((await client.plan()).owed, 21);
+  });
+});
 
 describe('A replay', () => {
   const client = forTest(() =>

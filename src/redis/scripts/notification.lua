@@ -182,8 +182,8 @@ end
 -- What never arrived and is owed again is owed since then (`again_at`), but holds `delivered_until` back to its first time (`again_from`,
 -- the least of several): while any asset is owed that was owed by then.
 -- What was owed while Redis' clock was ahead of the callers' (until `ahead_until`, by `ahead_by` at most) is older than it says.
-local again
-at_begin(function() again = nil end)
+local again, again_from
+at_begin(function() again, again_from = nil, nil end)
 local function first_time(since)
   again = again or redis.call('HMGET', E, 'again_at', 'again_from', 'ahead_until', 'ahead_by')
   local is_ahead = again[3] and (since <= tonumber(again[3]) or since > now)
@@ -192,10 +192,11 @@ local function first_time(since)
   return first
 end
 local function owe_since_before(first)
-  local oldest = owed_since()
-  if oldest then first = math.min(first, first_time(oldest)) end
-  change('HSET', E, 'again_at', now, 'again_from', first)
-  again = nil
+  if again_from and again_from <= first then return end
+  -- What was owed before, the first of this call has counted.
+  local oldest = not again_from and owed_since()
+  again, again_from = nil, oldest and math.min(first, first_time(oldest)) or first
+  change('HSET', E, 'again_at', now, 'again_from', again_from)
 end
 -- So far the clocks of Redis and the callers may differ, or Redis' may step back, unnoted; and clients note it so seldom.
 local CLOCK_SEEN_MS = 1000
