@@ -3,8 +3,10 @@ import { claimAgain } from '../../src/redis/owed/claim.js';
 import { clearDeletedClient, deleteClient, deletionsUnderWay } from '../../src/redis/records/deletion.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { keysMatching } from '../keysMatching.js';
+import { startOwnRedis } from '../ownRedis.js';
 import { startGate, until } from '../receiver.js';
-import { forSuite } from '../servers.js';
+import { newDeliveryClient } from '../redis/deliveryClient.js';
+import { forSuite, opened } from '../servers.js';
 import { arrivedEvent, useHarness } from '../service.js';
 import { openCli } from './cli.js';
 
@@ -92,6 +94,17 @@ describe('operator: client delete T', () => {
     await h.sweep();
     assert.deepEqual(await staying(client), ['client']);
     assert.equal(await isUnderWay(), false);
+  });
+
+  it('begins and ends although Redis is full', async () => {
+    const redis = opened(await startOwnRedis());
+    const { db, clientToken, owe } = await newDeliveryClient({}, redis.url);
+    await owe('a');
+    await db.redis.config('SET', 'maxmemory', 1);
+    await assert.rejects(db.redis.set('key', ''), /OOM/);
+    await deleteClient(db, clientToken);
+    assert.deepEqual(await clearDeletedClient(db, clientToken), { cancelled: 1 });
+    assert.equal((await deletionsUnderWay(db, 1)).length, 1);
   });
 
   it('is not undone by an attempt under way or a running workflow', async () => {

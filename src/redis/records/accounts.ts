@@ -148,7 +148,7 @@ async function dropFormerNotices(db: Db, accountId: string, scopes: readonly str
 
 /** Changes what other records follow: noted first, because the sweep ends what is cut off. */
 async function changeStanding(db: Db, accountId: string, field: string, value: string): Promise<void> {
-  await evaluate(db, 'changedAccount', [db.global.changedAccounts], [accountId, '']);
+  await evaluate(db, 'listWork', [db.global.changedAccounts], [accountId, '']);
   await changeAccount(db, 'changeAccount', accountId, [field, value]);
 }
 
@@ -177,7 +177,7 @@ export async function settleAccounts(
       settledAt = '';
       onBroken(accountId, err);
     });
-    await evaluate(db, 'changedAccount', [changedAccounts], [accountId, settledAt]);
+    await evaluate(db, 'listWork', [changedAccounts], [accountId, settledAt]);
   }
 }
 

@@ -5,8 +5,8 @@
  */
 import { shared } from '../../constants.js';
 import { knownBuckets } from '../../ids.js';
-import { type Db, nowOf, toPairs } from '../connection/db.js';
-import { runScript } from '../connection/library.js';
+import { type Db, timeAt, toPairs } from '../connection/db.js';
+import { evaluate, runScript } from '../connection/library.js';
 import { announceChange } from '../owed/owedClients.js';
 import { ChangeRefused, getClient } from './clients.js';
 import { resetRegistration } from './registrations.js';
@@ -25,8 +25,8 @@ export async function deleteClient(db: Db, clientToken: string): Promise<void> {
   const client = await getClient(db, clientToken);
   if (!client) throw new ChangeRefused('there is no such client');
   // Written first: the sweep clears the client's keys from now on.
-  await db.redis.zadd(db.global.deletedClients, nowOf(db), clientToken);
-  await db.redis.hset(db.client(clientToken).client, 'deleted', 1);
+  await evaluate(db, 'listWork', [db.global.deletedClients], [clientToken, '']);
+  await evaluate(db, 'noteFields', [db.client(clientToken).client], ['deleted', 1]);
   await db.redis.srem(db.global.accountClients(client.accountId), clientToken);
   await announceChange(db, clientToken);
   await resetRegistration(db, clientToken);
@@ -59,7 +59,9 @@ export async function clearDeletedClient(db: Db, clientToken: string): Promise<{
 /** Clears a deleted client's keys again, and ends the deletion once nobody writes them any more. */
 export async function continueDeletion(db: Db, { clientToken, at }: { clientToken: string; at: number }) {
   const done = await clearDeletedClient(db, clientToken);
-  if (nowOf(db) - at > clearedAgainMs) await db.redis.zrem(db.global.deletedClients, clientToken);
+  const { deletedClients } = db.global;
+  if ((await timeAt(db, deletedClients)) - at > clearedAgainMs)
+    await db.redis.zrem(deletedClients, clientToken);
   return done;
 }
 

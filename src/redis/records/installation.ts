@@ -16,7 +16,7 @@ const owner = 'installation';
 type SecretKeys = Config['SECRETS_KEY'];
 
 const write = (db: Db, fields: Record<string, string>) =>
-  evaluate(db, 'noteInstallation', [db.global.installation], Object.entries(fields).flat());
+  evaluate(db, 'noteFields', [db.global.installation], Object.entries(fields).flat());
 
 const sealedKey = (box: SecretBox, [newest]: NonNullable<SecretKeys> = []): Record<string, string> =>
   newest === undefined ? {} : { [keyPrefix + newest.id]: box.seal(newest.id, owner) };

@@ -21,7 +21,7 @@ export async function joinLibraries(db: Db, log: Logger): Promise<void> {
   const say = async () => {
     const { installation } = db.global;
     const noted = [prefix + libraryName, await timeAt(db, installation)];
-    await evaluate(db, 'noteInstallation', [installation], noted);
+    await evaluate(db, 'noteFields', [installation], noted);
   };
   whileOpen(db.redis, sayEveryMs, () => say().catch(ignore));
   try {

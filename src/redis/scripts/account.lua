@@ -69,13 +69,6 @@ entry('changeAccount', function(KEYS, ARGV)
   if ends then redis.call('HINCRBY', A, 'generation', 1) end
   return 1
 end, {'allow-oom'})
--- Notes that clients must follow a change of an account, or that they have followed: not the change that came meanwhile.
--- KEYS: the changed accounts
--- Arguments: account_id, the time of the change that they have followed ('': none)
-entry('changedAccount', function(KEYS, ARGV)
-  if ARGV[3] == '' then redis.call('ZADD', KEYS[1], now, ARGV[2])
-  elseif redis.call('ZSCORE', KEYS[1], ARGV[2]) == ARGV[3] then redis.call('ZREM', KEYS[1], ARGV[2]) end
-end, {'allow-oom'})
 -- Records a call of the API; an equal one is left out for as long as its mark stands. An entry that bears on security goes to the
 -- account's other stream, which is trimmed by age only. What may go there in a day is bounded; marks stand only for what went there.
 -- KEYS: the account's stream, its stream of security, the day's count, the marks of an equal call, of the token, of the network

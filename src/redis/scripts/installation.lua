@@ -20,10 +20,18 @@ entry('recordChange', function(KEYS, ARGV)
   redis.call('PEXPIRE', KEYS[2], string.format('%.0f', kept_ms))
   if redis.call('LLEN', KEYS[2]) > kept then redis.call('XDEL', KEYS[1], redis.call('LPOP', KEYS[2])) end
 end, {'allow-oom'})
--- Notes what all processes must have alike. A full Redis allows the note: processes start on it.
--- KEYS: the installation
+-- Lists what a change leaves to do, before the change, or takes it out once it is done: unless it was listed again meanwhile. A full Redis
+-- allows it, as the change.
+-- KEYS: the list
+-- Arguments: member, the time by which it was listed ('': lists it)
+entry('listWork', function(KEYS, ARGV)
+  if ARGV[3] == '' then redis.call('ZADD', KEYS[1], now, ARGV[2])
+  elseif redis.call('ZSCORE', KEYS[1], ARGV[2]) == ARGV[3] then redis.call('ZREM', KEYS[1], ARGV[2]) end
+end, {'allow-oom'})
+-- Notes what all processes must have alike, or that a client is deleted. A full Redis allows the note: processes start on it.
+-- KEYS: the installation, or the client
 -- Arguments: its fields, each with its value
-entry('noteInstallation', function(KEYS, ARGV) return redis.call('HSET', KEYS[1], unpack(ARGV, 2)) end, {'allow-oom'})
+entry('noteFields', function(KEYS, ARGV) return redis.call('HSET', KEYS[1], unpack(ARGV, 2)) end, {'allow-oom'})
 -- Announces claims of a client, or a change after which something may be sent to it, to the index of owed clients.
 -- KEYS: the index of owed clients, the stopped ones
 -- Arguments: client_token, '1' for a change, which concerns only a client that may be owed something
