@@ -199,10 +199,10 @@ class DurableServer {
   async #confirmAll(redis: Redis, writes: readonly Write[], answers: Promise<unknown>[], endsAt: number) {
     const { nodes, mark } = this.settings;
     const own = { redis, nodes, clockOffsetMs: () => 0 };
-    const marks = writes.map(({ command }) => markBeside(mark, keyOf(command)));
     let marking: Promise<unknown> | undefined;
     for (let i = 0; performance.now() < endsAt; i++) {
-      marking ??= evaluate(own, 'mark', [marks[i % marks.length] ?? '']);
+      const { command } = writes[i % writes.length] as Write;
+      marking ??= evaluate(own, 'mark', [markBeside(mark, keyOf(command))]);
       const [marked, asked] = await Promise.allSettled([marking, this.#confirm(redis)]);
       if (marked.status === 'rejected') {
         if (!isRedirected(marked.reason)) throw unconfirmed(marked.reason);

@@ -169,9 +169,11 @@ local function end_leases(nonces)
   note('leases_end', next_end or 0)
   return next_end
 end
--- Returns since when the oldest asset is owed, waiting or in flight; nil if none is.
+-- Returns since when the oldest asset is owed that waits; nil if none does.
+local function waiting_since() return tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2]) end
+-- Returns the same, waiting or in flight.
 local function owed_since()
-  local oldest = tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2])
+  local oldest = waiting_since()
   if in_flight() == 0 then return oldest end
   for _, packed in ipairs(redis.call('HVALS', base .. 'flight')) do
     local since, newer = string.match(packed, '^%S+ %d+ (%d+) %u %S+ ?(%S*)')

@@ -1,9 +1,5 @@
 -- Reads what a client is owed: for catch-up, the sweep, workflows and people.
 
--- Returns since when the oldest asset is owed; the present if none is.
-local function oldest_owed()
-  return tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2] or now)
-end
 -- So soon catch-up looks whether a replay may owe more.
 local REPLAY_MS = 2000
 -- Plans catch-up: ends notifications owed for too long, at most 200, and notes until when catch-up sleeps, and that it has planned
@@ -35,7 +31,7 @@ entry('plan', function(_, ARGV)
     return cjson.encode({owed = 0, oldestAt = 0, inMs = 0, reason = 'due', expired = #too_old})
   end
   pull_forward()
-  local oldest = oldest_owed()
+  local oldest = waiting_since() or now
   local at, why = next_time()
   if at < 0 then at = oldest + retention_ms end
   if replays and (waiting_count() == 0 or standing() == 'due' or why == 'rate' or why == 'full') then at = math.min(at, now + REPLAY_MS) end
@@ -80,7 +76,7 @@ end, {'no-writes'})
 entry('endpoint', function(_, ARGV)
   given_bound, drain_per_second = ARGV[2], tonumber(ARGV[3])
   local failed_at, kept = base .. 'failed-at', '(' .. now - tonumber(ARGV[4])
-  local h, oldest, at, why = health(), oldest_owed(), next_time()
+  local h, oldest, at, why = health(), waiting_since() or now, next_time()
   local till, owed_at = delivered_until()
   local since = at >= 0 and at or FAR
   if why == 'due' then

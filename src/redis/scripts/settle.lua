@@ -96,14 +96,6 @@ local function settle_attempt(v)
   if failures > const.short_retries or r[6] == const.without_workflow then alarm(due) end
   return answer('retry', due)
 end
--- Gives back an asset that was taken and not attempted, and counts nothing; it is due again at `due`, or (nil) in its former order. The
--- process that gives it back makes the next attempt, unless it ends.
-local function give_back(asset, nonce, due)
-  local f = flight_of(asset)
-  if not f or f.nonce ~= nonce then return end
-  wait_again(asset, f, due)
-  if due then alarm(due + lease_ms) end
-end
 -- Settles the attempts of one client that have ended, then takes the oldest due for the places that are free. It may use memory that
 -- Redis refuses to others: each delivery frees some.
 -- Arguments: `bounds`, `turn`, `verdict` of each, and `given_back` of each asset that was taken and not attempted
@@ -119,7 +111,12 @@ entry('turn', function(_, ARGV)
   end
   while i <= #ARGV do
     back, i = args.given_back(ARGV, i)
-    give_back(back.asset, back.nonce, back.in_ms > 0 and now + back.in_ms or nil)
+    local f, due = flight_of(back.asset), back.in_ms > 0 and now + back.in_ms or nil
+    -- It counts nothing, and is due then, or in its former order. The process that gives it back makes the next attempt, unless it ends.
+    if f and f.nonce == back.nonce then
+      wait_again(back.asset, f, due)
+      if due then alarm(due + lease_ms) end
+    end
   end
   if given.lost then end_leases(' ' .. given.lost .. ' ') end
   take()
