@@ -69,7 +69,8 @@ describe('deploy/haproxy/haproxy.cfg', () => {
     one.ready = false;
     await until('it is asked', () => one.askedWhileNotReady >= 3);
     const statusOf = async (path: string) => (await fetch(`http://127.0.0.1:${adminPort}${path}`)).status;
-    for (const path of ['/desk', '/desk/do/audit', '/operator/status', '/console/assets/console.css'])
+    const pages = ['/desk', '/desk/do/audit', '/docs/errors', '/runbook'];
+    for (const path of [...pages, '/operator/status', '/console/assets/console.css'])
       assert.equal(await statusOf(path), 200, path);
     for (const path of ['/metrics', '/readyz', '/']) assert.equal(await statusOf(path), 404, path);
   });
