@@ -48,7 +48,7 @@ export async function consoleLink(
 
 /** Returns a link to the operators' desk; undefined if none could be made. */
 export const deskLink = async (environment: Record<string, string>): Promise<string | undefined> =>
-  runOperator(environment, ['desk', '--name', 'npm start'])
+  runOperator(environment, ['desk', '--name', 'npm start', '--role', 'admin'])
     .then(({ url }) => String(url))
     .catch(() => undefined);
 

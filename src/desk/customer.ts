@@ -18,7 +18,13 @@ import { noticesRecipient } from '../redis/records/notices.js';
 import { isAllowed } from '../redis/records/operatorAccess.js';
 import { unlessUnreadable } from '../redis/records/secretBox.js';
 import { html, type Piece } from '../web/html.js';
-import { explainedAsset, filtersOf, listedNotifications, pageOfNotification } from '../web/notifications.js';
+import {
+  askedAsset,
+  explainedAsset,
+  filtersOf,
+  listedNotifications,
+  pageOfNotification,
+} from '../web/notifications.js';
 import { overview } from '../web/overview.js';
 import { type PageAnswer, table } from '../web/page.js';
 import { bare, both, given, home, type PageDeps, type Site, type SitePages, tabPage } from '../web/site.js';
@@ -224,16 +230,16 @@ async function formerOf({ operator, client }: DeskSite): Promise<Record<string, 
 }
 
 /** What the list shows can be sent again, once it was counted. */
-function resending(site: DeskSite): Piece {
-  const asked = { ...filtersOf(site), platform_id: given(site.ctx, 'platform_id') };
+async function resending(site: DeskSite, { db }: PageDeps): Promise<Piece> {
+  const asked = { ...filtersOf(site), platform_id: (await askedAsset(site, db))?.platformId };
   const filters = Object.fromEntries(Object.entries(asked).map(([name, value]) => [name, value ?? '']));
   const about = { client_token: site.client.clientToken, ...filters };
   return site.access === 'full' && cardsOf(site, about, {}, ({ input }) => 'failure' in input.shape);
 }
 
 /** An asset that was asked for can be forgotten. */
-function forgetting(site: DeskSite): Piece {
-  const platform_id = given(site.ctx, 'platform_id');
+async function forgetting(site: DeskSite, { db }: PageDeps): Promise<Piece> {
+  const platform_id = (await askedAsset(site, db))?.platformId;
   const about = { client_token: site.client.clientToken, platform_id: platform_id ?? '' };
   return (
     platform_id &&

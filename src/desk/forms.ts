@@ -130,7 +130,8 @@ function field(
   schema: z.ZodType,
   { typed = '', choices, isWrong }: { typed?: string; choices?: Texts; isWrong: boolean },
 ): Html {
-  const isRequired = !schema.safeParse(undefined).success;
+  const absent = schema.safeParse(undefined);
+  const isRequired = !absent.success;
   const label = labelOf(member, schema);
   const { type, enum: words } = toJsonSchema(schema);
   if (type === 'boolean')
@@ -140,7 +141,7 @@ function field(
     : Object.entries(choices ?? {});
   const control =
     Array.isArray(words) || choices
-      ? html`<select id="${id}" name="${member}" ${isWrong && marked}>${!isRequired && !choices && html`<option value="">any</option>`}${listed.map(([value = '', shown]) => html`<option value="${value}" ${value === typed && html`selected`}>${shown}</option>`)}</select>`
+      ? html`<select id="${id}" name="${member}" ${isWrong && marked}>${absent.success && absent.data === undefined && !choices && html`<option value="">any</option>`}${listed.map(([value = '', shown]) => html`<option value="${value}" ${value === (typed || absent.data) && html`selected`}>${shown}</option>`)}</select>`
       : html`<input id="${id}" name="${member}" value="${typed}" maxlength="2048" autocomplete="off" spellcheck="false" ${isRequired && html`required`} ${isWrong && marked}>`;
   return html`<div><label for="${id}">${label}</label>${control}</div>`;
 }

@@ -76,7 +76,7 @@ export const deskLink = operation({
   does: "create a link that opens the operators' pages once, within 15 minutes",
   input: z.object({
     name: personName.optional().describe('whom it lets in, for the audit (default: you)'),
-    role: role.default('admin').describe('what the person may do'),
+    role: role.default('look').describe('what the person may do'),
     end: flag('end every session and unused link of people instead'),
   }),
   answers: z.object({

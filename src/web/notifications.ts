@@ -31,8 +31,8 @@ import {
   stateSentence,
 } from './words.js';
 
-/** Fields of a browser have no zone: times of these pages are UTC. */
-const inUtc = (time: string | undefined) => (time && /T[\d:]+$/.test(time) ? `${time}Z` : time);
+/** Fields of a browser have no zone, and no seconds of a whole minute: times of these pages are UTC. */
+const inUtc = (time: string | undefined) => time?.replace(/T\d\d:\d\d$/, '$&:00').replace(/T[\d:]+$/, '$&Z');
 
 export function filtersOf({ ctx }: Pick<Site, 'ctx'>) {
   const [state, failure, since, until] = ['state', 'failure', 'since', 'until'].map((name) =>
@@ -202,7 +202,8 @@ async function assetsWith({ client: { clientToken }, countPiece }: Site, db: Pag
   return { ids: [...ids], isCut: false };
 }
 
-async function askedAsset({ ctx, client }: Site, db: PageDeps['db']) {
+/** Explains what a pasted id most likely names; undefined if none is given. */
+export async function askedAsset({ ctx, client }: Pick<Site, 'ctx' | 'client'>, db: PageDeps['db']) {
   const asked = parseParameters(ctx.querystring).get('platform_id') ?? '';
   const ids = readingsOf(asked);
   const whys = await Promise.all(ids.map((id) => explainAsset(db, client.clientToken, id)));

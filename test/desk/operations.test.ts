@@ -669,6 +669,24 @@ describe('operations of operators', () => {
     assert.match(gone, new RegExp(`deleted is in the <a href="/desk/do/audit\\?of=${client}">audit</a>`));
   });
 
+  it('act by a form on what its page shows, and take for granted no more than the least', async () => {
+    const { client } = await pausedSite();
+    const here = `/desk/clients/${client}`;
+    const asked = new URLSearchParams({ platform_id: '"vid-1"', since: '2026-01-31T10:00' });
+    const listed = await visitors.support.get(`${here}/notifications?${asked}`);
+    const resend = await visitors.support.submit(listed, '/desk/do/notification/resend', { reason: 'x' });
+    assert.match(resend.html, /1 would be sent again.*from 2026-01-31T10:00:00\.000Z/s);
+    const why = await visitors.support.get(`${here}/asset?${asked}`);
+    const forgotten = await visitors.support.submit(why, '/desk/do/asset/forget', {
+      typed: 'vid-1',
+      reason: 'x',
+    });
+    assert.equal(forgotten.status, 200, forgotten.html);
+    assert.match((await visitors.support.get(`${here}/asset?${asked}`)).html, /Nothing is known/);
+    const { html } = await visitors.admin.get('/desk/do/desk');
+    assert.match(html, /<select id="desk-role"[^>]*><option value="look" selected>/);
+  });
+
   for (const [whose, scopes] of Object.entries({ publisher: undefined, platform: ['enrichments'] }))
     it(`have pages of the notices of a ${whose}, which speak of notices and of the call that sets their URL`, async () => {
       const { db, apiDeps } = scene.h;
