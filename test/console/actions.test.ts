@@ -105,17 +105,24 @@ describe('console: actions', () => {
     assert.equal((await submit('replay', { hours: 'soon' })).status, 400);
   });
 
-  it('says first that assets failed, and recovers them by a button', async () => {
+  it('says first that assets failed, lets go no more than it counted, and recovers the others by a button', async () => {
     const { visitor, site, h } = scene;
     const { client_token } = scene.customer;
     await scene.register();
     await setPaused(h.db, client_token, true);
-    await h.publish({ client: client_token, asset: 'a' });
-    const keys = h.db.client(client_token);
-    // As if it had been owed for 31 days.
-    await h.db.redis.zadd(keys.owedSince, 1, 'a');
-    await h.wake(client_token);
-    await until('it failed', async () => (await scene.call('GET', '/push_notifications')).failed === 1);
+    const failed = async () => (await scene.call('GET', '/push_notifications')).failed;
+    const fail = async (asset: string, count: number) => {
+      await h.publish({ client: client_token, asset });
+      // As if it had been owed for 31 days.
+      await h.db.redis.zadd(h.db.client(client_token).owedSince, 1, asset);
+      await h.wake(client_token);
+      await until('it failed', async () => (await failed()) === count);
+    };
+    await fail('unwanted', 1);
+    const counted = await submit('dismiss', { hours: '1', reason: 'an import' });
+    await fail('a', 2);
+    assert.match((await visitor.submit(counted, `${site}/dismiss`)).html, /1 notification dismissed/);
+    assert.equal(await failed(), 1);
     const page = await visitor.get(site);
     assert.match(page.html, /1 video has .*failed.* since/);
     assert.match(

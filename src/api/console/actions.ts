@@ -172,8 +172,8 @@ ${sent.map(shownRequest)}</details>
 }
 
 /**
- * Counts first, and shows a form that recovers, dismisses or replays. For a replay the count fixes the end of the time, so that nothing is
- * owed twice even if that form is sent several times.
+ * Counts first, and shows a form that recovers, dismisses or replays. The count fixes the end of the time, so that the form covers no more
+ * than was counted, and owes nothing twice even if it is sent several times.
  */
 const range = (
   title: 'Recover' | 'Replay' | 'Dismiss',
@@ -183,14 +183,18 @@ const range = (
 ): Action => ({
   title,
   call,
-  readForm: (form) => ({
-    body: {
-      since: form.get('since') ?? sinceHours(form.get('hours') ?? ''),
-      ...(title === 'Dismiss' && { reason: form.get('reason') ?? '' }),
-      ...(title === 'Replay' && { until: form.get('until') ?? new Date().toISOString() }),
-      dry_run: form.get('dry_run') === 'true',
-    },
-  }),
+  readForm: (form) => {
+    const dry_run = form.get('dry_run') === 'true';
+    const until = form.get('until') ?? (dry_run && new Date().toISOString());
+    return {
+      body: {
+        since: form.get('since') ?? sinceHours(form.get('hours') ?? ''),
+        ...(title === 'Dismiss' && { reason: form.get('reason') ?? '' }),
+        ...(until && { until }),
+        dry_run,
+      },
+    };
+  },
   present(
     { count: found, more, complete_since: complete, waiting_reason: why },
     { here, formToken },
