@@ -322,6 +322,12 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
       const isDone = async () => (await getEndpoint(db, client).catch(() => undefined))?.owed === 0;
       await until('nothing is owed', isDone, 60_000);
     },
+    /** How many notifications this process has counted as ended in a state. */
+    async ended(state: NotificationRecord['state']): Promise<number> {
+      const name = 'asset_update_notifications_ended_total';
+      const all = await harness.apiDeps.metrics.registry.getSingleMetric(name)?.get();
+      return all?.values.find(({ labels }) => labels.state === state)?.value ?? 0;
+    },
     async wake(client: string): Promise<void> {
       await catchUps.wake(client);
     },

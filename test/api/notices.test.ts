@@ -131,18 +131,13 @@ describe('PUT, GET and DELETE /notices', () => {
   });
 
   it('are counted among the cancelled when their URL is removed before they are delivered', async () => {
-    const cancelled = async () => {
-      const all = await h.apiDeps.metrics.registry
-        .getSingleMetric('asset_update_notifications_ended_total')
-        ?.get();
-      return all?.values.find(({ labels }) => labels.state === 'cancelled')?.value ?? 0;
-    };
-    const before = await cancelled();
+    const before = await h.ended('cancelled');
     await put('http://127.0.0.1:9/');
     await call('POST', '/push_notifications/signing_secret');
     await until('one is owed', async () => (await h.endpoint(`notices:${customer.account_id}`)).owed === 1);
     await call('DELETE', '/notices');
-    assert.equal(await cancelled(), before + 1);
+    assert.equal(await h.ended('cancelled'), before + 1);
+    assert.equal((await h.endpoint(`notices:${customer.account_id}`)).lastChange?.by, 'publisher');
   });
 
   it('limits calls that set or remove the URL', async () => {

@@ -143,7 +143,7 @@ export async function setScopes(db: Db, accountId: string, scopes: readonly stri
 async function dropFormerNotices(db: Db, accountId: string, scopes: readonly string[]): Promise<void> {
   const former = noticesClient(scopes.includes(platformScope) ? accountId : 'platform');
   const owner = (await getClient(db, former))?.accountId;
-  if (owner === accountId) await removeNoticesUrl(db, former);
+  if (owner === accountId) await removeNoticesUrl(db, former, 'operator');
 }
 
 /** Changes what other records follow: noted first, because the sweep ends what is cut off. */

@@ -9,6 +9,7 @@ import { type Db, timeAt, toPairs } from '../connection/db.js';
 import { evaluate, runScript } from '../connection/library.js';
 import { announceChange } from '../owed/owedClients.js';
 import { ChangeRefused, getClient } from './clients.js';
+import type { StateChange } from './endpoint.js';
 import { resetRegistration } from './registrations.js';
 
 const keysPerStep = 500;
@@ -47,7 +48,7 @@ export async function clearDeletedClient(db: Db, clientToken: string): Promise<{
   const keys = db.client(clientToken);
   if (!(await db.redis.hexists(keys.client, 'deleted'))) return { cancelled: 0 };
   await db.redis.unlink(keys.feed, keys.late, keys.failed, keys.failedAt);
-  const cancelled = await repeat(db, 'cancelOwed', clientToken);
+  const cancelled = await repeat(db, 'cancelOwed', clientToken, 'operator');
   await repeat(db, 'unlinkBeside', clientToken);
   const known = Array.from({ length: knownBuckets }, (_, bucket) => keys.known(bucket.toString(36)));
   while (known.length > 0) await db.redis.unlink(...known.splice(0, keysPerStep));
@@ -66,12 +67,14 @@ export async function continueDeletion(db: Db, { clientToken, at }: { clientToke
 }
 
 /** Cancels what a client of notices is owed, and returns how many; the last step removes its URL and secrets. Safe to repeat. */
-export const removeNoticesUrl = (db: Db, clientToken: string) => repeat(db, 'cancelOwed', clientToken);
+export const removeNoticesUrl = (db: Db, clientToken: string, by: StateChange['by'] = 'publisher') =>
+  repeat(db, 'cancelOwed', clientToken, by);
 
 /** Runs a step until nothing is left. @returns the sum of the steps' results */
-async function repeat(db: Db, step: 'cancelOwed' | 'unlinkBeside', clientToken: string): Promise<number> {
+async function repeat(db: Db, step: 'cancelOwed' | 'unlinkBeside', clientToken: string, ...more: string[]) {
   for (let sum = 0; ; ) {
-    const [done, hasMore] = await runScript<[number, number]>(db, step, clientToken, [assetsPerScript]);
+    const args = [assetsPerScript, ...more];
+    const [done, hasMore] = await runScript<[number, number]>(db, step, clientToken, args);
     sum += done;
     if (hasMore === 0) return sum;
   }

@@ -61,14 +61,14 @@ entry('changeRegistration', function(_, ARGV)
   return {previous, left, back}
 end)
 -- Removes a client's URL. Returns it, and the names of the request headers left behind with it; false if there was none.
-local function remove_url()
+local function remove_url(by)
   local R = base .. 'registration'
   local url, from = redis.call('HGET', R, 'url'), seen()
   if not url then return false end
   change('DEL', R)
   answer_asked('void')
   local left = turn_headers(url)
-  new_url(from, 'reset', 'operator')
+  new_url(from, 'reset', by)
   return url, left
 end
 -- Removes a client's URL; owed assets stay owed.
@@ -76,7 +76,7 @@ end
 -- Answer: {the URL, how many assets are owed, names of the request headers left behind}, or nil if there was none, or another
 entry('resetRegistration', function(_, ARGV)
   if ARGV[2] and redis.call('HGET', base .. 'registration', 'url') ~= ARGV[2] then return false end
-  local url, left = remove_url()
+  local url, left = remove_url('operator')
   if not url then return false end
   told('has removed the URL')
   if ARGV[2] then keep_former(ARGV[3], ARGV[4]) end
@@ -208,7 +208,7 @@ entry('forgetAsset', function(_, ARGV)
 end, {'allow-oom'})
 -- Cancels some of the notifications that a deleted client, or one of notices, is still owed. An attempt under way settles nothing any
 -- more. The step that leaves none removes the URL and the secrets.
--- Arguments: count
+-- Arguments: count, by ('operator' or 'publisher')
 -- Answer: {how many were cancelled, 1 if there are more}
 entry('cancelOwed', function(_, ARGV)
   local cancelled, assets = 0, redis.call('HKEYS', base .. 'flight')
@@ -224,7 +224,7 @@ entry('cancelOwed', function(_, ARGV)
   end
   local has_more = redis.call('EXISTS', base .. 'owed')
   if has_more == 0 then
-    remove_url()
+    remove_url(ARGV[3])
     redis.call('DEL', secrets_key())
   end
   trim_list()
