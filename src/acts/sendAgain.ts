@@ -68,10 +68,14 @@ function ofFailed(title: string, carryOut: typeof recoverFailed, became?: string
     const told = (count: number) => {
       if (became && count % 5000 === 0) actor.warn(`${count} are ${became} so far.`);
     };
-    const found = await inSpan(actor, range, admit, (db, span) =>
-      carryOut(db, range.client.clientToken, span, failedAtMost[actor.by], told),
-    );
     const db = await actor.db();
+    const { clientToken } = range.client;
+    const work = (own: Db, span: Span & { dryRun: boolean }) =>
+      carryOut(own, clientToken, span, failedAtMost[actor.by], told);
+    const admitEnd: Admit = async (entry, counting) =>
+      admit({ ...entry, cancels: (await work(db, { ...range, dryRun: true })).count }, counting);
+    const found = await inSpan(actor, range, became === undefined ? admitEnd : admit, work);
+    if (became === undefined && !range.dry_run) actor.countCancelled(found.count);
     const since = nowOf(db) - db.settings.keepFailedMs;
     return {
       ...answerOf(range, { ...found, since, why: became === undefined ? undefined : found.why }),
@@ -106,6 +110,7 @@ export const replay = act('notification replay', anyOrSupport, async (actor, inp
   // What is delivered between two repeats would be owed again by the second.
   if (range.until !== undefined && range.until > now)
     throw badParameter(`until must not be later than now, ${presentTime(now)}`);
+  if (stop || !range.dry_run) await requireTurn(db, range, stop);
   const leaves = actor.by === 'operator' && !again ? now - samePurposeMs : undefined;
   const found = await inSpan(actor, range, admit, async (own, asked) => {
     const span = { ...asked, leaves };
@@ -113,10 +118,7 @@ export const replay = act('notification replay', anyOrSupport, async (actor, inp
     const counted = await countSpan(db, clientToken, span, actor.countPiece);
     if (span.dryRun) return counted;
     const { outcome, since, until } = await beginReplay(own, clientToken, span, db);
-    if (outcome === 'another')
-      throw badParameter(
-        `a replay from ${presentTime(since)} until ${presentTime(until)} runs: wait for its end, or stop it`,
-      );
+    if (outcome === 'another') throw anotherRuns(since, until);
     if (outcome === 'begun' && relative !== undefined) {
       const kept = JSON.stringify({ since: range.since, until: range.until });
       await own.redis.set(db.client(clientToken).replayOf(relative), kept, 'PX', samePurposeMs);
@@ -154,11 +156,25 @@ async function asBefore<Given extends Range>(actor: Actor, given: Given, relativ
   return { ...given, since, until };
 }
 
-async function stopped(db: Db, clientToken: string, span: Span) {
-  const isStopped = await stopReplay(db, clientToken, span);
+const anotherRuns = (since: number, until: number) =>
+  badParameter(
+    `a replay from ${presentTime(since)} until ${presentTime(until)} runs: wait for its end, or stop it`,
+  );
+const noneRuns = () => badParameter('no replay of this time runs');
+
+/** Refuses what the store would refuse: the audit has what is made. @throws ApiError 400 */
+async function requireTurn(db: Db, { client: { clientToken }, since, until }: Range, stop: boolean) {
   const { replay: last } = await getEndpoint(db, clientToken);
-  const other = last?.runs ? `, but one since ${presentTime(last.since)}: give that time` : '';
-  if (!isStopped) throw badParameter(`no replay of this time runs${other}`);
+  const runs = last?.runs === true;
+  if (stop) {
+    if (!runs || last.since !== since || (until ?? last.untilMs) !== last.untilMs) throw noneRuns();
+  } else if (runs && !(await db.redis.exists(db.client(clientToken).replayed(since, until ?? ''))))
+    throw anotherRuns(last.since, last.untilMs);
+}
+
+async function stopped(db: Db, clientToken: string, span: Span) {
+  if (!(await stopReplay(db, clientToken, span))) throw noneRuns();
+  const { replay: last } = await getEndpoint(db, clientToken);
   return { count: last?.count ?? 0, until: last?.untilMs ?? nowOf(db) };
 }
 

@@ -118,8 +118,10 @@ describe('failed assets', () => {
       return { count, more };
     };
     assert.equal((await customer.call('POST', '/notifications/dismiss', { since })).status, 400);
+    const before = await h.ended('cancelled');
     for (const dry_run of [true, false]) assert.deepEqual(await dismiss({ dry_run }), { count: 3, more: 0 });
     assert.deepEqual(await dismiss({}), { count: 0, more: 0 });
+    assert.equal(await h.ended('cancelled'), before + 3);
     assert.equal((await read('/push_notifications')).failed, 0);
     const listed = (await read('/notifications?state=cancelled')).notifications as Json[];
     assert.deepEqual(new Set(listed.map(({ reason }) => reason)), new Set(['dismissed']));

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { cancelNotification } from '../../src/redis/notifications/redeliver.js';
+import { listCalls } from '../../src/redis/records/audit.js';
 import { closeGate, until } from '../receiver.js';
 import type { Json } from '../service.js';
 import { publisherScene } from './publisherScene.js';
@@ -169,9 +170,14 @@ describe('notifications: listed, shown, sent again', () => {
         await Promise.all(events.slice(i, i + 100).map((asset) => publish(asset)));
       const next = { since: till };
       await replay(next);
+      const made = async () =>
+        (await listCalls(h.db, [customer.account_id])).filter(({ what }) => what === 'notification replay')
+          .length;
+      const before = await made();
       assert.match(String((await replay({ since })).msg), /a replay from .* runs/);
       assert.equal((await replay({ ...next, stop: true })).count, 0);
       assert.equal((await replay({ ...next, stop: true })).code, 'invalid_request');
+      assert.equal(await made(), before + 1, 'of the replay that was stopped alone');
       await pause(false);
       await h.wake(customer.client_token);
       await h.noneOwed(customer.client_token);
