@@ -66,10 +66,10 @@ export function operationForm(
     return html`<form class="row" action="${action}">${fields}<button>${button}</button></form>`;
   const one = (member: string, label: string, attributes: Piece = '') =>
     html`<div><label for="${id(member)}">${label}</label><input id="${id(member)}" name="${member}" value="${typed[member]}" maxlength="256" autocomplete="off" required ${attributes} ${member === wrong && marked}></div>`;
-  const what = members.flatMap(([member]) => given[member] ?? []).at(-1);
   const isFinal = operation.group === 'Delete';
+  const what = subjectOf(operation, { ...typed, ...given });
   const typedOut =
-    isFinal && what !== undefined && one('typed', `Type ${what} to confirm`, html`spellcheck="false"`);
+    isFinal && one('typed', `Type ${what ?? 'its name again'} to confirm`, html`spellcheck="false"`);
   const why =
     given.reason === undefined
       ? one('reason', `Why ${name.charAt(0).toLowerCase()}${name.slice(1)}? (one line, for the audit)`)
@@ -79,6 +79,12 @@ export function operationForm(
   const isAllGiven = given.reason !== undefined && members.every(([member]) => given[member] !== undefined);
   return [before && html`<p>${before}</p>`, isAllGiven ? html`<div data-renewed>${form}</div>` : form];
 }
+
+/** What an operation is about: the last that its input names. */
+const subjectOf = ({ input }: Operation, asked: Texts): string | undefined =>
+  Object.keys(input.shape)
+    .flatMap((member) => asked[member] ?? [])
+    .at(-1);
 
 const marked = html`aria-invalid="true" aria-describedby="result" autofocus`;
 
@@ -180,7 +186,8 @@ const operationPage =
   async (visit, { db }) => {
     const { ctx, session, operator } = visit;
     requireRole(operation, session.role, whoIs(session));
-    const { cursor: after, ...given } = filledIn(parseParameters(ctx.querystring));
+    // No link confirms a deletion.
+    const { cursor: after, typed: _, ...given } = filledIn(parseParameters(ctx.querystring));
     ctx.state.frame.back = { name: nameOf(operation), href: ctx.path };
     const body = async (): Promise<Piece> => {
       const form = operationForm(visit, operation, { typed: given });
@@ -238,7 +245,7 @@ const operationAnswer =
     };
     if (!reasonText.safeParse(reason).success)
       throw badParameter('reason: is missing, or not one line of at most 200 characters');
-    if (typed !== undefined && !Object.values(asked).includes(typed))
+    if (operation.group === 'Delete' && typed !== subjectOf(operation, asked))
       throw badParameter('typed: is not the name of what is to be deleted');
     // What is stopped owes nothing.
     const isOnlyCounted = countsFirst(operation) && counted === undefined && asked.stop === undefined;

@@ -225,7 +225,7 @@ async function walkOperation(
   look(`page ${page}`, (await visitor.get(`${page}?${query}`)).html);
   if (operation.list) look(`${page}.csv`, (await visitor.get(`${page}.csv?${query}`)).html);
   if (!operation.changes) return;
-  const sent = { form_token, ...fields, reason: 'a walk' };
+  const sent = { form_token, ...fields, typed: Object.values(fields).at(-1) ?? '', reason: 'a walk' };
   const forms = 'dry_run' in operation.input.shape ? [sent, { ...sent, counted: 'true' }] : [sent];
   for (const form of forms) look(`form ${page}`, (await visitor.post(page, form)).html);
 }
