@@ -45,10 +45,12 @@ export const audit = operation({
   list: 'entries',
   async run(operator, asked, page) {
     const { until = latestMs, of } = asked;
-    const isOfWeek =
-      page.isNewest === true && [asked.since, asked.until, of].every((given) => given === undefined);
-    const since = asked.since ?? (isOfWeek ? Date.now() - weekMs : 0);
     const { limit, isNewest = false, after } = page;
+    const isOfWeek =
+      isNewest &&
+      limit < unlimited.limit &&
+      [asked.since, asked.until, of].every((given) => given === undefined);
+    const since = asked.since ?? (isOfWeek ? Date.now() - weekMs : 0);
     if (!/^\d{0,15}$/.test(after ?? '')) throw notACursor();
     const time = {
       fromMs: Math.max(0, Math.floor(since), Number(after ?? 0)),

@@ -399,6 +399,12 @@ describe('desk: people', () => {
     assert.equal(long.headers.get('content-length'), null, 'in pieces: other calls are served meanwhile');
     const targets = (await long.text()).match(/(?<=")N\d+(?=")/g);
     assert.deepEqual(targets, recorded.toReversed());
+    const { now } = Date;
+    Date.now = () => now() + 8 * 86_400_000;
+    const later = await Promise.all([visitor.get('/desk/do/audit').then(({ html }) => html), csvOf('audit')]);
+    Date.now = now;
+    assert.match(later[0], /0 entries of the last 7 days.*All of it as CSV/s);
+    assert.match(later[1], /"account create"/, 'all of it');
     const filtered = await visitor.get('/desk/do/audit?since=&who=nobody');
     assert.match(filtered.html, /0 entries of the last 7 days/);
     assert.match(filtered.html, /No entry matches/);
