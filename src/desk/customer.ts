@@ -197,8 +197,8 @@ async function actions(site: DeskSite, { config }: PageDeps): Promise<Piece> {
       'registration change': { before: `${waits}.` },
       'registration reset': { before: `${waits}; until one is registered, nothing is sent.` },
       'registration restore':
-        Object.keys(former).length === 0
-          ? { before: 'No former URL is kept.', isIdle: true }
+        former === undefined || Object.keys(former).length === 0
+          ? { before: former ? 'No former URL is kept.' : 'Former URLs cannot be read.', isIdle: true }
           : { before: `${waits}.`, choices: { former } },
       'registration accept': answered,
       'registration decline': answered,
@@ -221,11 +221,14 @@ async function actions(site: DeskSite, { config }: PageDeps): Promise<Piece> {
   );
 }
 
-/** Returns the former URLs that can be put back, by their references, the newest first. */
-async function formerOf({ operator, client }: DeskSite): Promise<Record<string, string>> {
+/** Returns the former URLs that can be put back, by their references, the newest first; undefined if this process may read no secret. */
+async function formerOf({ operator, client }: DeskSite): Promise<Record<string, string> | undefined> {
   const kept = await listFormer(operator(), { client }).catch(unlessUnreadable);
-  return Object.fromEntries(
-    (kept ?? []).map(({ former, url, given_up_at: at }) => [former, `${url}, until ${at.slice(0, 16)}`]),
+  return (
+    kept &&
+    Object.fromEntries(
+      kept.map(({ former, url, given_up_at: at }) => [former, `${url}, until ${at.slice(0, 16)}`]),
+    )
   );
 }
 

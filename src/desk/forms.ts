@@ -200,7 +200,7 @@ const operationPage =
       const here = (path: string, query: Record<string, string>) => `${path}?${new URLSearchParams(query)}`;
       return [
         form,
-        html`<div id="result">${await shownParts(db, visit.warnings)}${isEnd ? html`<p>There are no further entries.</p>` : await shownParts(db, shown)}</div>`,
+        html`<div id="result">${isEnd ? html`<p>There are no further entries.</p>` : await shownParts(db, shown)}</div>`,
         next && html`<p><a href="${here(ctx.path, { ...given, cursor: next })}" rel="next">More</a></p>`,
         operation.list &&
           html`<p><a href="${here(`${ctx.path}.csv`, given)}">${'limit' in input ? `The newest ${String(input.limit)}` : 'All of it'} as CSV</a></p>`,
@@ -215,16 +215,16 @@ const operationPage =
 
 const listAsCsv =
   (operation: Operation): DeskPage =>
-  async ({ ctx, session, operator }) => {
+  async ({ ctx, session, operator, warnings }) => {
     requireRole(operation, session.role, whoIs(session));
     const input = checkedInput(operation, filledIn(parseParameters(ctx.querystring)));
     const { value } = await operation.run(operator(), input, { ...unlimited, isNewest: true });
     ctx.attachment(`${operation.list}.csv`);
     ctx.type = 'text/csv; charset=utf-8';
-    ctx.body = csvOf(
-      Object.keys((operation.answers as z.ZodObject).shape),
-      value as Record<string, unknown>[],
-    );
+    const columns = Object.keys((operation.answers as z.ZodObject).shape);
+    const [first = ''] = columns;
+    const told = warnings.map((line) => ({ [first]: line }));
+    ctx.body = csvOf(columns, [...told, ...(value as Record<string, unknown>[])]);
     return undefined;
   };
 

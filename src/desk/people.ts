@@ -165,7 +165,15 @@ ${there && html`<p><a class="button" href="${there}">Sign out of your company’
   }
 
   return {
-    page: (answer: DeskPage) => door.page((visit) => answer(withOperator(visit), services)),
+    page: (answer: DeskPage) =>
+      door.page(async (visit) => {
+        const own = withOperator(visit);
+        const page = await answer(own, services);
+        const told = [...new Set(own.warnings)].map(
+          (line) => html`<div class="notice warn"><p>${line}</p></div>`,
+        );
+        return page && { ...page, body: [told, page.body] };
+      }),
     form: (answer: DeskPage<DeskVisit & Sent>) => door.form((visit) => answer(withOperator(visit), services)),
     mount(router: Router): void {
       door.mount(router);

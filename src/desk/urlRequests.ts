@@ -3,7 +3,7 @@ import { listUrlRequests } from '../acts/urlRequests.js';
 import { registrationAccept, registrationDecline, registrationRequests } from '../operator/registration.js';
 import type { Db } from '../redis/connection/db.js';
 import type { Client } from '../redis/records/clients.js';
-import { unlessUnreadable } from '../redis/records/secretBox.js';
+import { SecretUnreadable } from '../redis/records/secretBox.js';
 import { type Html, html, type Piece } from '../web/html.js';
 import { noResult, table } from '../web/page.js';
 import { count, fromNow } from '../web/words.js';
@@ -13,9 +13,13 @@ import type { DeskVisit } from './people.js';
 
 const shownAtMost = 20;
 
-/** Reads the requests that wait; none if this process may read no secret. */
-export const readRequests = async ({ operator }: DeskVisit, client?: Client) =>
-  (await listUrlRequests(operator(), { client }).catch(unlessUnreadable)) ?? [];
+/** Reads the requests that wait; none, with a warning, if this process may read no secret. */
+export const readRequests = ({ operator, warnings }: DeskVisit, client?: Client) =>
+  listUrlRequests(operator(), { client }).catch((err: unknown): [] => {
+    if (!(err instanceof SecretUnreadable)) throw err;
+    warnings.push(`${err.message}.`);
+    return [];
+  });
 
 type Request = Awaited<ReturnType<typeof readRequests>>[number];
 

@@ -520,8 +520,15 @@ describe('operations of operators', () => {
     config.SECRETS_KEY = [{ id: 'k9', key: Buffer.alloc(32) }];
     const test = ['registration', 'test', made.client_token, '--url', 'http://127.0.0.1:9/'];
     const { stderr } = await scene.there('admin', test);
+    const pages = ['/desk', `/desk/clients/${client}`, `/desk/clients/${client}/actions`];
+    const shown = await Promise.all(pages.map((path) => visitors.support.get(path)));
     config.SECRETS_KEY = SECRETS_KEY;
-    assert.match(stderr, /^SECRETS_KEY lacks the key "k1" of this installation: .*\.\n$/);
+    const lacks = /SECRETS_KEY lacks the key "k1" of this installation: /;
+    assert.match(stderr, new RegExp(`^${lacks.source}.*\\.\n$`));
+    for (const { html: said } of shown) {
+      assert.match(said.replaceAll('&#34;', '"'), lacks);
+      assert.doesNotMatch(said, /No former URL is kept/);
+    }
   });
 
   it('say over HTTP that the audit names the token, and why a door does not answer', async () => {
@@ -678,11 +685,18 @@ describe('operations of operators', () => {
     const resend = await visitors.support.submit(listed, '/desk/do/notification/resend', { reason: 'x' });
     assert.match(resend.html, /1 would be sent again.*from 2026-01-31T10:00:00\.000Z/s);
     const why = await visitors.support.get(`${here}/asset?${asked}`);
-    const forgotten = await visitors.support.submit(why, '/desk/do/asset/forget', {
-      typed: 'vid-1',
-      reason: 'x',
-    });
-    assert.equal(forgotten.status, 200, forgotten.html);
+    const forget = '/desk/do/asset/forget';
+    const asking = await visitors.support.submit(why, forget, { reason: 'x' });
+    assert.equal(asking.status, 400);
+    assert.match(asking.html, /Type vid-1 to confirm<.*name="typed" value=""/s);
+    const [, form_token = ''] = /name="form_token" value="([^"]+)"/.exec(asking.html) ?? [];
+    const given = { form_token, client_token: client, platform_id: 'vid-1', reason: 'x' };
+    const linked = await visitors.support.get(
+      `${forget}?${new URLSearchParams({ ...given, typed: 'vid-1' })}`,
+    );
+    assert.match(linked.html, /name="typed" value=""/);
+    assert.equal((await visitors.support.post(forget, { ...given, typed: client })).status, 400);
+    assert.equal((await visitors.support.post(forget, { ...given, typed: 'vid-1' })).status, 200);
     assert.match((await visitors.support.get(`${here}/asset?${asked}`)).html, /Nothing is known/);
     const { html } = await visitors.admin.get('/desk/do/desk');
     assert.match(html, /<select id="desk-role"[^>]*><option value="look" selected>/);
