@@ -7,6 +7,7 @@ import { retriesInWords } from '../../src/api/reference/webhook.js';
 import { environmentSchema, readConfig } from '../../src/config.js';
 import { createProgram } from '../../src/operator/program.js';
 import { allDetails, explainFailure } from '../../src/outgoing/details.js';
+import { clientKeys } from '../../src/redis/connection/keys.js';
 
 const root = join(import.meta.dirname, '../..');
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
@@ -80,6 +81,38 @@ describe('.env.example', () => {
     const set = lines.filter(({ isSet }) => isSet).map(({ name, value }) => `${name}=${value}`);
     assert.deepEqual(set, ['POSTGRES_PASSWORD=', 'REDIS_PASSWORD=', 'SECRETS_KEY=']);
   });
+});
+
+it('docs/guides/runbook.md names each key of a client that is no hash, and as what it is', () => {
+  const [, list = '', zset = '', set = '', string = ''] =
+    /A list is (.*); sorted sets are (.*); a set is (.*); strings begin with (.*)\. All others are hashes/s.exec(
+      section(read('docs/guides/runbook.md'), 'Broken keys'),
+    ) ?? [];
+  const said: Record<string, string> = { list, zset, set, string };
+  const { shapes } = JSON.parse(read('test/redis/layout.json')) as { shapes: object };
+  const kept = Object.keys(shapes).map((shape) => shape.split(/ \{(?:x|notices:platform)\}:/));
+  for (const [type = '', name = ''] of kept.filter(([type, name]) => name !== undefined && type !== 'hash')) {
+    const named = [...(said[type] ?? '').matchAll(/`(.+?)`/g)].map(([, one = '']) => one);
+    assert.ok(
+      named.some((one) => name.startsWith(one)),
+      `${type} ${name}`,
+    );
+  }
+  // A short life has not written these, nor hashes that pass.
+  const unwritten = ['attempts-by', 'late', 'updates'];
+  const all = Object.values(clientKeys('', 'T')).map((key) =>
+    String(
+      typeof key === 'function' ? key({ bucket: '', field: Buffer.alloc(0) } as never, 0 as never) : key,
+    ),
+  );
+  const named = Object.values(said).join();
+  for (const [, name = ''] of all.flatMap((key) => [...key.matchAll(/:([a-z-]+)/g)].slice(0, 1)))
+    assert.ok(
+      named.includes(`\`${name}`) ||
+        unwritten.includes(name) ||
+        kept.some(([type, one]) => type === 'hash' && one?.startsWith(name)),
+      name,
+    );
 });
 
 const program = createProgram(() => {
