@@ -21,7 +21,7 @@ import { shownOf } from './terminal.js';
 
 const found = {
   client_token: anyClient,
-  workflow_id: text('notifications/enrichment/SITE0042/msg_3q2-7wABAgMEBQYHCAkKCw').nullable(),
+  workflow_id: text('enrichment/SITE0042/msg_3q2-7wABAgMEBQYHCAkKCw').nullable(),
   workflow_url: text('http://127.0.0.1:8233/…').optional(),
 };
 /** What an operator gets of a notification: what its publisher gets, its client and its workflow. */
@@ -48,7 +48,7 @@ export const explain = operation({
       known_segments: integer(12),
       last_event: z.object({ event_id: text('an-7731'), at: time(), decision: text('queued') }).nullable(),
       last_notification: shownAnswer.nullable(),
-      catch_up_id: text('notifications/catch-up/SITE0042').nullable(),
+      catch_up_id: text('catch-up/SITE0042').nullable(),
     })
     .partial(),
   acts: [explainAsset, explainEvent],
