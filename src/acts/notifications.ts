@@ -120,9 +120,9 @@ function readCursor(order: NotificationOrder, given: string, wanted: string): Po
   const [, score = '', name = '', owner] = given.split('.');
   if (owner !== wanted) throw badParameter(`cursor is of the client ${owner}`);
   const member = order === 'accepted' ? name : Buffer.from(name, 'base64url').toString();
-  const isMember = order !== 'accepted' || isNotificationId(member);
   const position = { score: Number(score), member };
-  if (!isMember || writeCursor(order, position, wanted) !== given) throw badParameter(`cursor ${notACursor}`);
+  const isPlace = /^\d+$/.test(score) && (order !== 'accepted' || isNotificationId(member));
+  if (!isPlace || writeCursor(order, position, wanted) !== given) throw badParameter(`cursor ${notACursor}`);
   return position;
 }
 

@@ -43,8 +43,7 @@ const sitesAtMost = 1000;
 export const customersPage: DeskPage = async ({ ctx }, { db }) => {
   const [name = '', after] = ['name', 'cursor'].map((parameter) => given(ctx, parameter));
   const all = await findAccounts(db, (one) => hasPart(one, bare(name)));
-  all.sort((a, b) => a.name.localeCompare(b.name) || a.createdAtMs - b.createdAtMs);
-  const cut = cutPage(all, { limit: customersPerPage, after }, ({ accountId }) => accountId);
+  const cut = cutPage(all, { limit: customersPerPage, after }, (one) => [one.name, one.accountId]);
   const { next } = cut;
   const ids = cut.page.map(({ accountId }) => accountId);
   const page = await readEach(ids, (id) => getAccount(db, id));

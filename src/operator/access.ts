@@ -51,7 +51,7 @@ export const tokenList = operation({
   list: 'tokens',
   async run(operator, _, asked) {
     const all = await listOperatorTokens(await operator.db());
-    const { page, next } = cutPage(all, asked, ({ name }) => name);
+    const { page, next } = cutPage(all, asked, ({ name }) => ['', name]);
     const tokens = page.map(({ name, role, createdAtMs, expiresAtMs, lastUsedAtMs }) => {
       const times = { created_at: presentTime(createdAtMs), expires_at: presentTime(expiresAtMs) };
       return { name, role, ...times, last_used_at: presentTime(lastUsedAtMs) };

@@ -77,7 +77,7 @@ export const accountList = operation({
   async run(operator, { name: wanted = '' }, asked) {
     const db = await operator.db();
     const found = await findAccounts(db, (name) => hasPart(name, wanted));
-    const { page, next } = cutPage(found, asked, ({ accountId }) => accountId);
+    const { page, next } = cutPage(found, asked, ({ createdAtMs, accountId }) => [createdAtMs, accountId]);
     const ids = page.map(({ accountId }) => accountId);
     const accounts = await readEach(ids, (id) => getAccount(db, id));
     const none =

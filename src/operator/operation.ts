@@ -65,13 +65,24 @@ export interface Page {
 
 export const unlimited: Page = { limit: Number.POSITIVE_INFINITY };
 
-/** Cuts a page from a whole list. @param idOf a text that is unique */
-export function cutPage<T>(all: readonly T[], { limit, after }: Page, idOf: (one: T) => string) {
-  const from = after === undefined ? 0 : all.findIndex((one) => idOf(one) === after) + 1;
-  if (after !== undefined && from === 0) throw notACursor();
-  const page = all.slice(from, from + limit);
-  const last = page.at(-1);
-  return { page, next: from + limit < all.length && last !== undefined ? idOf(last) : undefined };
+type Place = readonly [by: string | number, id: string];
+
+const byPlace = ([a, id]: Place, [b, other]: Place): number =>
+  (typeof a === 'number' ? a - Number(b) : a.localeCompare(String(b))) ||
+  (id < other ? -1 : Number(id > other));
+
+/** Cuts a page from a whole list, whatever has left it since the page before. @param placeOf by what it is in order, and an id */
+export function cutPage<T>(all: readonly T[], { limit, after }: Page, placeOf: (one: T) => Place) {
+  const [, by = '', id = ''] = /^(.*)\/([^/]+)$/.exec(after ?? '') ?? [];
+  if (after !== undefined && id === '') throw notACursor();
+  const places = all.map((one) => ({ one, place: placeOf(one) }));
+  const rest = places.filter(({ place }) => id === '' || byPlace(place, [by, id]) > 0);
+  rest.sort((a, b) => byPlace(a.place, b.place));
+  const page = rest.slice(0, limit);
+  return {
+    page: page.map(({ one }) => one),
+    next: limit < rest.length ? page.at(-1)?.place.join('/') : undefined,
+  };
 }
 
 export const notACursor = () => new Refused('cursor is not a next_cursor of this call', 'invalid_request');

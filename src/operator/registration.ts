@@ -99,7 +99,7 @@ export const registrationFormer = operation({
   acts: [listFormer],
   async run(operator, given, page) {
     const all = await listFormer(operator, { client: await requireClient(operator, given.client_token) });
-    const { page: some, next } = cutPage(all, page, (one) => one.former);
+    const { page: some, next } = cutPage(all, page, (one) => [-Date.parse(one.given_up_at), one.former]);
     return listed(some, { none: 'No former URL is kept.', next });
   },
 });
@@ -140,7 +140,7 @@ export const registrationRequests = operation({
   async run(operator, { client: token }, page) {
     const client = token === undefined ? undefined : await requireClient(operator, token);
     const all = await listUrlRequests(operator, { client });
-    const { page: some, next } = cutPage(all, page, (one) => one.request);
+    const { page: some, next } = cutPage(all, page, (one) => [Date.parse(one.asked_at), one.request]);
     const columns = 'client_token account_id present_url url reason asked_at request';
     return listed(some, { columns, none: 'No request for another URL waits.', next });
   },

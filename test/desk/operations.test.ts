@@ -18,6 +18,7 @@ import { isAllowed, type Role, roles } from '../../src/redis/records/operatorAcc
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { sealFormer } from '../../src/redis/records/secrets.js';
 import { askForUrl } from '../../src/redis/records/urlRequests.js';
+import { workflowIds } from '../../src/temporal/workflowIds.js';
 import { assertGeneratable } from '../api/reference/madeClients.js';
 import { Visitor } from '../console/visitor.js';
 import { itOfFamily } from '../families.js';
@@ -408,6 +409,15 @@ describe('operations of operators', () => {
       const { html } = await visitors.look.get(path);
       for (const link of links) assert.ok(html.includes(link), `${path}: ${link}`);
     }
+    const many = Array.from({ length: 1001 }, (_, i) => `${client}-${i}`);
+    const { redis, global } = scene.h.db;
+    await redis.sadd(global.accountClients(account_id), ...many);
+    const made = { account_id, name: 'One of many' };
+    await Promise.all(many.map((token) => redis.hset(scene.h.db.client(token).client, made)));
+    const counts = (await visitors.look.get(`/desk/accounts?name=${account?.name}`)).html.match(
+      /[\d,]+ or more/g,
+    );
+    assert.ok((counts?.length ?? 0) >= 4, `sites, states, waiting, failed: ${counts}`);
     const { html } = await visitors.look.get('/desk/accounts?name=nobody-of-this-name');
     assert.match(html, /There are no such customers/);
   });
@@ -425,6 +435,10 @@ describe('operations of operators', () => {
       assert.match(description, new RegExp(`Role: \`${operation.role}\``));
       assert.ok(responses[200].content['application/json'].schema);
     }
+    const ids = workflowIds('notifications');
+    const notification = 'msg_3q2-7wABAgMEBQYHCAkKCw';
+    for (const id of [ids.enrichment('SITE0042', notification), ids.catchUp('SITE0042')])
+      assert.ok(text.includes(`["${id}"]`), id);
     for (const [, kind = '', name = ''] of text.matchAll(/#\/components\/(\w+)\/(\w+)/g))
       assert.ok(components[kind][name], name);
     assertGeneratable(JSON.parse(text));
@@ -449,6 +463,16 @@ describe('operations of operators', () => {
     const of = { client_token: (await pausedSite()).client };
     const [pause, set] = ['/operator/registration/pause', '/operator/client/set'];
     const replay = '/operator/notification/replay';
+    const forged = ['NaN', '-1', '1.5'].map((score) => {
+      const cursor = Buffer.from(`f.${score}.dmlk.*`).toString('base64url');
+      return [
+        'GET',
+        `/operator/notification/list?state=failed&cursor=${cursor}`,
+        undefined,
+        400,
+        /cursor/,
+      ] as const;
+    });
     for (const [method, path, body, status, says] of [
       ['POST', '/operator/desk', null, 400, 'body: must be an object'],
       ['POST', pause, {}, 400, 'client_token: is missing'],
@@ -468,6 +492,7 @@ describe('operations of operators', () => {
       ['GET', '/operator/client/list?limit=0', undefined, 400, /limit: must be a whole number from 1 to 200/],
       ['GET', '/operator/account/list?cursor=eA', undefined, 400, /cursor/],
       ['GET', '/operator/nothing', undefined, 404, /nothing/],
+      ...forged,
     ] as const) {
       const answer = await scene.call('admin', method, path, body);
       assert.equal(answer.status, status, `${path} ${answer.text}`);

@@ -93,7 +93,7 @@ describe('a request for another URL', () => {
   });
 
   it('is declined, or replaced by the next: what a page has shown before answers neither', async () => {
-    const { ask, state, does, requests, url } = await site();
+    const { ask, state, does, requests, url, client_token } = await site();
     await ask();
     const [{ request }] = await requests();
     await ask(`${wanted}&n=2`);
@@ -102,7 +102,16 @@ describe('a request for another URL', () => {
     assert.equal((await does('decline')).body.declined_url, `${wanted}&n=2`);
     assert.deepEqual([await state(), await url()], ['declined', present]);
     assert.equal((await ask()).status, 200, 'one may ask again');
+    const other = await site();
+    await other.ask();
+    const page = async (cursor = '') =>
+      (await scene.call('look', 'GET', `/operator/registration/requests?limit=1${cursor}`)).body;
+    const first = await page();
+    assert.equal(first.requests[0].client_token, client_token);
     await does('decline');
+    const second = await page(`&cursor=${first.next_cursor}`);
+    assert.equal(second.requests?.[0].client_token, other.client_token, 'what left the list ends no page');
+    await other.does('decline');
   });
 
   it('passes the address guard when it is asked for, and again when it is accepted', async () => {
