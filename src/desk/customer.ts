@@ -53,6 +53,7 @@ export const customersPage: DeskPage = async ({ ctx }, { db }) => {
     const states = new Map<string, number>();
     for (const { state } of clients) states.set(state, (states.get(state) ?? 0) + 1);
     const sum = (of: 'owed' | 'failed') => clients.reduce((n, { health }) => n + (health?.[of] ?? 0), 0);
+    const shown = (n: number) => `${n.toLocaleString('en')}${isCut ? ' or more' : ''}`;
     return {
       cells: [
         [
@@ -60,11 +61,11 @@ export const customersPage: DeskPage = async ({ ctx }, { db }) => {
           disabled && html` <span class="badge suspended">disabled</span>`,
           paused && html` <span class="badge paused">paused</span>`,
         ],
-        `${clients.length.toLocaleString('en')}${isCut ? ' or more' : ''}`,
-        [...states].map(([state, n]) => html`${n} ${badge(state)} `),
-        sum('owed').toLocaleString('en'),
-        sum('failed') > 0 &&
-          html`<a href="${hrefOf(accountId)}?state=failed">${sum('failed').toLocaleString('en')}</a>`,
+        shown(clients.length),
+        [...states].map(([state, n]) => html`${shown(n)} ${badge(state)} `),
+        shown(sum('owed')),
+        (sum('failed') > 0 || isCut) &&
+          html`<a href="${hrefOf(accountId)}?state=failed">${shown(sum('failed'))}</a>`,
       ],
     };
   });

@@ -9,7 +9,7 @@ import { createLines } from '../api/steps/pace.js';
 import type { Step } from '../http/context.js';
 import { type Answer, type Operator, unlimited } from '../operator/operation.js';
 import type { Situation } from '../operator/situations.js';
-import { type oneOfWorst, status } from '../operator/status.js';
+import { cutInWords, type oneOfWorst, status } from '../operator/status.js';
 import { explainFailure } from '../outgoing/details.js';
 import { readAttempts } from '../redis/records/attemptHistory.js';
 import { mountFiles } from '../web/files.js';
@@ -63,18 +63,18 @@ function nowPage(): DeskPage {
   const look = sharedLook();
   return async (visit, { db }) => {
     const [{ shown, value }, steps] = await Promise.all([look(visit.operator()), readAttempts(db)]);
-    const { worst } = value as { worst: Worst[] };
+    const { worst, amiss } = value as { worst: Worst[]; amiss: number };
     const ids = worst.flatMap(({ client_token, account_id }) => [client_token, account_id]);
     const names = await namesOf(db, ids);
-    // The table of a terminal names commands.
-    const told = shown.filter((part) => typeof part === 'string' || !('rows' in part));
+    // The table of a terminal names commands, and may be shorter.
+    const told = shown.filter((part) => typeof part === 'object' && !('rows' in part));
     const owed = { name: 'owed assets', tint: 4, values: steps.map((step) => step.owed ?? 0) };
     return {
       title: 'Now',
       isLive: true,
       body: [
         await shownParts(db, told),
-        worstSites(worst, names),
+        worstSites(worst, amiss, names),
         await requestsPart(visit, db),
         html`<h2>The last day</h2>`,
         plot('Owed', steps, [owed]),
@@ -94,7 +94,7 @@ const remedies: Partial<Record<Situation, [button: string, operation: string]>> 
   paused: ['Resume', 'registration resume'],
 };
 
-function worstSites(worst: readonly Worst[], names: Names): Piece {
+function worstSites(worst: readonly Worst[], amiss: number, names: Names): Piece {
   if (worst.length === 0) return '';
   const rows = worst.map(({ client_token: token, situation, failed, ...one }) => {
     const since = one.owed_since ?? one.failed_since;
@@ -119,7 +119,8 @@ function worstSites(worst: readonly Worst[], names: Names): Piece {
     };
   });
   const columns = 'Site,Customer,Situation,Waiting,Failed,Since,Next,Last failure,Do'.split(',');
-  return [html`<h2>Sites to look at</h2>`, table('Sites to look at', columns, rows)];
+  const cut = cutInWords(worst.length, amiss).map((says) => html`<p>${says}</p>`);
+  return [html`<h2>Sites to look at</h2>`, table('Sites to look at', columns, rows), cut];
 }
 
 const lastFailureOf = (one: Pick<Worst, 'last_error' | 'last_detail' | 'last_status'>) => {

@@ -45,8 +45,9 @@ export const notificationList = operation({
     const found = await listNotifications(operator, asked);
     const { notifications, next_cursor: next, complete_since: since } = found;
     const says: string[] = [];
-    if (next && page.limit > limit)
-      says.push(`Showing ${limit}. More results are available: raise the limit.`);
+    // A command may print the list alone.
+    const tell = page.isNewest ? (line: string) => void says.push(line) : operator.warn;
+    if (next && page.limit > limit) tell(`Showing ${limit}. More results are available: raise the limit.`);
     if (since !== null && Date.parse(since) > (options.since ?? 0))
       says.push(`The list is complete since ${since}.`);
     const columns =

@@ -51,6 +51,7 @@ export const status = operation({
     workers: integer(2).nullable(),
     calls: integer(250),
     calls_failed: integer(0),
+    amiss: integer(1, 'How many clients are in a situation; `worst` has the first of them.'),
     worst: z.array(oneOfWorst),
   }),
   run: (operator) =>
@@ -115,6 +116,7 @@ async function look(operator: Operator) {
       workers: temporal.workers ?? null,
       calls: lately.total ?? 0,
       calls_failed: lately.failed ?? 0,
+      amiss: amiss.length,
       worst: worst.map(present),
     },
     heading,
@@ -239,6 +241,9 @@ function present({ clientToken, endpoint, situation, todo, ...client }: ClientSt
 
 const away = (atMs: number | undefined) => atMs && distance(atMs);
 
+export const cutInWords = (shown: number, of: number): string[] =>
+  shown < of ? [`The worst ${shown} of ${of} are shown.`] : [];
+
 /** @param of how many are amiss */
 function worstTable(worst: readonly ClientStatus[], of: number): Part[] {
   const head = ['WORST', 'SITUATION', 'OWED', 'FAILED', 'SINCE', 'NEXT', 'FAILURES', 'LAST ERROR', 'DO'];
@@ -253,6 +258,5 @@ function worstTable(worst: readonly ClientStatus[], of: number): Part[] {
     [endpoint.lastError, endpoint.lastDetail, endpoint.lastStatus].filter(Boolean).join(' '),
     todo,
   ]);
-  const cut = rows.length < of ? [`The worst ${rows.length} of ${of} are shown.`] : [];
-  return rows.length === 0 ? [] : [{ head, rows, none: '' }, ...cut];
+  return rows.length === 0 ? [] : [{ head, rows, none: '' }, ...cutInWords(rows.length, of)];
 }

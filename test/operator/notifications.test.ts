@@ -27,8 +27,19 @@ describe('operator: notification, explain', () => {
     const listed: { notification_id: string }[] = await list('--client', 'LISTED', '--state', 'waiting');
     assert.deepEqual(listed.map((n) => n.notification_id).sort(), ids.sort());
     assert.deepEqual([await list('--state', 'failed'), (await list('--limit', '1')).length], [[], 1]);
-    const { stdout } = await cli.run(['notification', 'list', '--client', 'LISTED', '--limit', '1']);
-    assert.match(stdout, /^Showing 1\. More results are available: raise the limit\.$/m);
+    const more = 'Showing 1. More results are available: raise the limit.\n';
+    for (const args of [[], ['--json']]) {
+      const { stderr } = await cli.run([
+        'notification',
+        'list',
+        '--client',
+        'LISTED',
+        '--limit',
+        '1',
+        ...args,
+      ]);
+      assert.equal(stderr, more, 'also to a program that reads the list');
+    }
   });
 
   it('notification show ID refuses an unknown one, and says where else to look', async () => {

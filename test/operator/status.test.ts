@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { createDesk } from '../../src/desk/desk.js';
+import { listen } from '../../src/http/server.js';
 import { askRedis } from '../../src/operator/redisChecks.js';
 import { describeRefusals } from '../../src/operator/temporalChecks.js';
 import { witnessClocks } from '../../src/redis/connection/clocks.js';
@@ -8,6 +10,8 @@ import { noteCounts } from '../../src/redis/records/counts.js';
 import { getEndpoint, resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { countMinutes } from '../../src/redis/records/minutes.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
+import { Visitor } from '../console/visitor.js';
+import { newPersonLink } from '../desk/scene.js';
 import { status as grpc, startGrpcProxy } from '../grpcProxy.js';
 import { startService } from '../program.js';
 import { startProxy } from '../proxy.js';
@@ -44,6 +48,20 @@ describe('operator status: us or them', () => {
       (await cli.run(['status'])).stdout,
       /^All is well\. Nothing is overdue.*\n\n.+\ntemporal +answers in \d+ m?s\n(.+\n){2}$/,
     );
+  });
+
+  it('nothing, though some are paused: the desk says of how many it shows the first', async () => {
+    for (let i = 0; i < 21; i++) await setPaused(h.db, await h.newClient(receiver.url), true);
+    const { verdict, amiss, worst } = await cli.json('status');
+    assert.deepEqual([verdict, amiss, worst.length], ['fine', 21, 20]);
+    const door = await listen({ HOST: '127.0.0.1', PORT: 0 }, createDesk(h.apiDeps));
+    const visitor = new Visitor(`http://127.0.0.1:${door.port}`);
+    await visitor.post('/desk/open', { link: await newPersonLink({ h, url: visitor.url }, 'look', 'Ada') });
+    assert.match(
+      (await visitor.get('/desk')).html,
+      /<strong>All is well.*<p>The worst 20 of 21 are shown\.</s,
+    );
+    await door.close(true);
   });
 
   describe('them', () => {
