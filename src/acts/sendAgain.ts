@@ -12,7 +12,7 @@ import { beginReplay, countSpan, type Span, stopReplay } from '../redis/notifica
 import { feedSince } from '../redis/notifications/updates.js';
 import type { AttemptRecord } from '../redis/owed/standing.js';
 import { type WaitReason, waits } from '../redis/owed/waitReasons.js';
-import { getEndpoint } from '../redis/records/endpoint.js';
+import { type Endpoint, getEndpoint } from '../redis/records/endpoint.js';
 import { type Actor, type Admit, act, anyOrSupport, support, type Tone } from './act.js';
 import { type Listed, type One, readPage } from './notifications.js';
 import { presentTime } from './present.js';
@@ -160,21 +160,27 @@ const anotherRuns = (since: number, until: number) =>
   badParameter(
     `a replay from ${presentTime(since)} until ${presentTime(until)} runs: wait for its end, or stop it`,
   );
-const noneRuns = () => badParameter('no replay of this time runs');
+const noneRuns = ({ replay: last }: Pick<Endpoint, 'replay'>) =>
+  badParameter(
+    `no replay of this time runs${last?.runs ? `, but one since ${presentTime(last.since)}: give that time` : ''}`,
+  );
 
 /** Refuses what the store would refuse: the audit has what is made. @throws ApiError 400 */
 async function requireTurn(db: Db, { client: { clientToken }, since, until }: Range, stop: boolean) {
-  const { replay: last } = await getEndpoint(db, clientToken);
+  const endpoint = await getEndpoint(db, clientToken);
+  const { replay: last } = endpoint;
   const runs = last?.runs === true;
   if (stop) {
-    if (!runs || last.since !== since || (until ?? last.untilMs) !== last.untilMs) throw noneRuns();
+    if (!runs || last.since !== since || (until ?? last.untilMs) !== last.untilMs) throw noneRuns(endpoint);
   } else if (runs && !(await db.redis.exists(db.client(clientToken).replayed(since, until ?? ''))))
     throw anotherRuns(last.since, last.untilMs);
 }
 
 async function stopped(db: Db, clientToken: string, span: Span) {
-  if (!(await stopReplay(db, clientToken, span))) throw noneRuns();
-  const { replay: last } = await getEndpoint(db, clientToken);
+  const isStopped = await stopReplay(db, clientToken, span);
+  const endpoint = await getEndpoint(db, clientToken);
+  if (!isStopped) throw noneRuns(endpoint);
+  const { replay: last } = endpoint;
   return { count: last?.count ?? 0, until: last?.untilMs ?? nowOf(db) };
 }
 

@@ -175,6 +175,7 @@ describe('notifications: listed, shown, sent again', () => {
           .length;
       const before = await made();
       assert.match(String((await replay({ since })).msg), /a replay from .* runs/);
+      assert.match(String((await replay({ since, stop: true })).msg), /but one since .*: give that time/);
       assert.equal((await replay({ ...next, stop: true })).count, 0);
       assert.equal((await replay({ ...next, stop: true })).code, 'invalid_request');
       assert.equal(await made(), before + 1, 'of the replay that was stopped alone');

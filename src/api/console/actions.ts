@@ -150,8 +150,6 @@ const shownRequest = ({ headers, body }: Sent): Html =>
 
 type Check = z.output<typeof oneCheck>;
 
-const failedChecks = (answer: Answer) => (answer.checks as Check[]).filter(({ verdict }) => verdict !== 'ok');
-
 const checkTitles: Record<Check['name'], string> = {
   good: 'A good notification',
   wrong_signature: 'A wrong signature',
@@ -242,8 +240,8 @@ export const siteActions: Record<string, Action> = {
     call: checkReceiverCall,
     readForm: readUrl,
     present: (answer) => {
-      const wrong = failedChecks(answer).length;
       const { checks } = answer as { checks: Check[] };
+      const wrong = checks.filter(({ verdict }) => verdict !== 'ok').length;
       return html`<p>${wrong === 0 ? 'Your receiver passes every check.' : `${count(wrong, 'check')} of ${checks.length} failed or need attention.`}</p>${checks.map(shownCheck)}`;
     },
   },

@@ -68,7 +68,7 @@ export async function getClient(db: Db, clientToken: string) {
   };
 }
 
-export const listClients = async (db: Db, accountId?: string): Promise<Client[]> =>
+export const listClients = async (db: Db, accountId: string): Promise<Client[]> =>
   readEach(await sortedTokens(db, accountId), (token) => getClient(db, token));
 
 export async function sortedTokens(db: Db, accountId?: string, after = ''): Promise<string[]> {
