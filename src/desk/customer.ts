@@ -237,7 +237,9 @@ async function resending(site: DeskSite, { db }: PageDeps): Promise<Piece> {
   const asked = { ...filtersOf(site), platform_id: (await askedAsset(site, db))?.platformId };
   const filters = Object.fromEntries(Object.entries(asked).map(([name, value]) => [name, value ?? '']));
   const about = { client_token: site.client.clientToken, ...filters };
-  return site.access === 'full' && cardsOf(site, about, {}, ({ input }) => 'failure' in input.shape);
+  return (
+    mayNameIn(site, asked.platform_id) && cardsOf(site, about, {}, ({ input }) => 'failure' in input.shape)
+  );
 }
 
 /** An asset that was asked for can be forgotten. */
@@ -246,10 +248,13 @@ async function forgetting(site: DeskSite, { db }: PageDeps): Promise<Piece> {
   const about = { client_token: site.client.clientToken, platform_id: platform_id ?? '' };
   return (
     platform_id &&
-    site.access === 'full' &&
+    mayNameIn(site, platform_id) &&
     cardsOf(site, about, {}, ({ group, input }) => group === 'Delete' && 'platform_id' in input.shape)
   );
 }
+
+/** A form loses the blanks at the ends of an id, and would be about another video. */
+const mayNameIn = ({ access }: DeskSite, id = ''): boolean => access === 'full' && id === id.trim();
 
 function notificationPage(site: DeskSite, { db }: Services): PageAnswer {
   return pageOfNotification(site, db, async (n) => [

@@ -20,7 +20,7 @@ import { sealFormer } from '../../src/redis/records/secrets.js';
 import { askForUrl } from '../../src/redis/records/urlRequests.js';
 import { workflowIds } from '../../src/temporal/workflowIds.js';
 import { assertGeneratable } from '../api/reference/madeClients.js';
-import { Visitor } from '../console/visitor.js';
+import { formTokenIn, Visitor } from '../console/visitor.js';
 import { itOfFamily } from '../families.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { startProxy } from '../proxy.js';
@@ -711,11 +711,18 @@ describe('operations of operators', () => {
     assert.match(resend.html, /1 would be sent again.*from 2026-01-31T10:00:00\.000Z/s);
     const why = await visitors.support.get(`${here}/asset?${asked}`);
     const forget = '/desk/do/asset/forget';
+    await scene.h.publish({ client, asset: ' vid-1' });
+    const blank = await visitors.support.get(`${here}/asset?platform_id=+vid-1`);
+    assert.doesNotMatch(blank.html, /do\/asset\/forget/, 'a form loses the blank: another video');
     const asking = await visitors.support.submit(why, forget, { reason: 'x' });
     assert.equal(asking.status, 400);
     assert.match(asking.html, /Type vid-1 to confirm<.*name="typed" value=""/s);
-    const [, form_token = ''] = /name="form_token" value="([^"]+)"/.exec(asking.html) ?? [];
-    const given = { form_token, client_token: client, platform_id: 'vid-1', reason: 'x' };
+    const given = {
+      form_token: formTokenIn(asking.html),
+      client_token: client,
+      platform_id: 'vid-1',
+      reason: 'x',
+    };
     const linked = await visitors.support.get(
       `${forget}?${new URLSearchParams({ ...given, typed: 'vid-1' })}`,
     );
