@@ -9,6 +9,7 @@ import { setBounds } from '../../src/acts/clients.js';
 import { sendTest } from '../../src/acts/receiverChecks.js';
 import { change, reset } from '../../src/acts/registrations.js';
 import { rotate } from '../../src/acts/secrets.js';
+import { replay } from '../../src/acts/sendAgain.js';
 import { actorOf } from '../../src/api/actor.js';
 import { calls } from '../../src/api/calls.js';
 import { noticesTest, siteActions } from '../../src/api/console/actions.js';
