@@ -152,11 +152,8 @@ export class Connection {
 
   #isShunned(): boolean {
     const { found, lesson } = this.to;
-    if (lesson.failedAtMs.size === 0 || found === undefined) return false;
-    return (
-      lesson.failedAtMs.has(this.remoteAddress ?? '') &&
-      inOrder(lesson, found.addresses)[0]?.address !== this.remoteAddress
-    );
+    if (found === undefined || !lesson.failedAtMs.has(this.remoteAddress ?? '')) return false;
+    return inOrder(lesson, found.addresses)[0]?.address !== this.remoteAddress;
   }
 
   /** Some servers, or the machines before them, are silent to a session, or to a first message that is longer than a packet. */

@@ -129,7 +129,7 @@ describe('a flood of every call that /openapi.json describes', function () {
         assert.ok(leftMs !== -1 && leftMs <= endsWithinMs, `${key} ends in ${leftMs} ms`);
       }
       // In a cluster each range of slots has a mark.
-      const owner = client || /acc_\w+|\{\w+\}$/.exec(key)?.[0] || '';
+      const owner = client || /acc_[\w-]+|\{\w+\}$/.exec(key)?.[0] || '';
       const sum = (counts.get(`${owner}${kind}`) ?? 0) + (isEntries ? await sizeOf(key) : 1);
       counts.set(`${owner}${kind}`, sum);
       // Streams are trimmed by whole nodes of 100 entries.
