@@ -20,6 +20,9 @@ export const connectionLimits = {
   checkEveryMs: 2_000,
   /** The longest silence of a caller: one that never reads its answers would otherwise hold its connection for ever. */
   silenceMs: 60_000,
+  /** Once the server closes: for the rest of a head, and for that of a body or of an answer. */
+  lastHeadMs: 1_000,
+  lastRestMs: 10_000,
   /** For sending an answer, once it is made, to a caller that reads slowly. */
   sendMs: 60_000,
   /** More than the 60 s for which load balancers usually keep a connection, so that they close it. */
@@ -113,6 +116,7 @@ export async function listen(
     refuseBytes({ code: 'CONNECT' }, socket);
   });
   server.on('connection', (socket) => {
+    underWay.set(socket, undefined);
     socket.once('close', () => {
       underWay.delete(socket);
       waiting.delete(socket);
@@ -140,6 +144,14 @@ export async function listen(
     for (const res of underWay.values()) if (res?.headersSent === false) res.setHeader('Connection', 'close');
   }
 
+  /** Ends connections without a whole head, and then those whose caller is still to send its body or to read its answer. */
+  function cut(isLast: boolean): void {
+    for (const [socket, res] of underWay) {
+      const isTheirs = res === undefined || (isLast && (res.headersSent || !res.req.complete));
+      if (isTheirs && (res === undefined || res.headersSent || !res.req.emit(lateEvent))) socket.destroy();
+    }
+  }
+
   return {
     port: (server.address() as AddressInfo).port,
     /** Has another app answer from now on. */
@@ -152,7 +164,10 @@ export async function listen(
       drain();
       server.close();
       if (isCut) server.closeAllConnections();
+      // Node looks at none of its own limits any more.
+      const ends = [setTimeout(cut, limits.lastHeadMs, false), setTimeout(cut, limits.lastRestMs, true)];
       await once(server, 'close');
+      for (const end of ends) clearTimeout(end);
     },
   };
 }

@@ -4,7 +4,8 @@ import Koa from 'koa';
 import { createApi } from '../../src/api/app.js';
 import { openapi } from '../../src/api/reference/openapi.js';
 import { listenAdmin } from '../../src/http/admin.js';
-import { listen } from '../../src/http/server.js';
+import { jsonReader } from '../../src/http/body.js';
+import { connectionLimits, listen } from '../../src/http/server.js';
 import { redisReasons } from '../../src/redis/connection/unavailable.js';
 import { signedIn } from '../console/visitor.js';
 import { startGate, until } from '../receiver.js';
@@ -227,6 +228,27 @@ describe('the HTTP edge', () => {
 });
 
 describe('ending the server', () => {
+  it('waits for no caller that does not go on: silent, within a head or a body, or byte by byte', async () => {
+    const begun = startGate();
+    const app = new Koa();
+    app.use(async (ctx) => {
+      begun.open();
+      ctx.body = String(await jsonReader(9)(ctx.req).catch((err: Error) => err.message));
+    });
+    const limits = { ...connectionLimits, lastHeadMs: 50, lastRestMs: 100 };
+    const server = await listen({ HOST: '127.0.0.1', PORT: 0 }, app, limits);
+    const head = 'POST / HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 9\r\n';
+    const callers = ['', 'POST / HT', head, `${head}\r\n"half`].map((bytes) =>
+      callRaw(`http://127.0.0.1:${server.port}`, bytes),
+    );
+    const dripping = setInterval(() => callers[2]?.socket.write('x'), 10);
+    await begun.closed;
+    await server.close();
+    clearInterval(dripping);
+    const heard = await Promise.all(callers.map(({ closed }) => closed.catch(() => '')));
+    assert.match(heard[3] ?? '', /The request took too long: 5 of 9 bytes of the body came/);
+  }).timeout(10_000);
+
   it('accepts nothing new, finishes requests under way and closes idle connections', async () => {
     const [begun, goOn] = [startGate(), startGate()];
     const app = new Koa();
