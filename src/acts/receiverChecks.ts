@@ -21,7 +21,7 @@ interface Receiver extends About {
 /** Sends one test notification now; it counts for nothing else. */
 export const sendTest = act('registration test', anyOrSupport, async (actor, at: Receiver, admit) => {
   const target = await findTarget(actor, at, admit, 1);
-  const { request, result } = await sendOne(await actor.sender(), target);
+  const { request, result } = await actor.unlessEnding(sendOne(await actor.sender(), target));
   const tone: Tone = result.ok ? 'good' : 'bad';
   return { client_token: target.clientToken, ...presentAnswer(result), request, tone };
 });

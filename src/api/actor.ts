@@ -59,6 +59,7 @@ async function answeredBefore<T>(closing: AbortSignal | undefined, work: Promise
   const answered = new AbortController();
   const ends = new Promise<never>((_, reject) => {
     const end = () => reject(unavailable('the process ends'));
+    if (closing?.aborted) end();
     closing?.addEventListener('abort', end, { signal: answered.signal });
   });
   return await Promise.race([work, ends]).finally(() => answered.abort());

@@ -17,7 +17,7 @@ import { getAccount, platformScope } from '../redis/records/accounts.js';
 import { noticesRecipient } from '../redis/records/notices.js';
 import { actorOf } from './actor.js';
 import type { ApiDeps } from './deps.js';
-import { bearerToken, requireScope, requireSigningSecretsScope } from './steps/publisher.js';
+import { bearerToken, findsAgain, requireScope, requireSigningSecretsScope } from './steps/publisher.js';
 
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
@@ -125,6 +125,8 @@ const tokens: Record<NonNullable<May['publisher']>, string> = {
 interface TokenRequest<Query = unknown, Body = unknown> {
   ctx: ApiContext;
   token: AccessToken;
+  /** @throws ApiError 401 if the token has ended meanwhile */
+  stands?: () => Promise<void>;
   query: Query;
   body: Body;
 }
@@ -193,7 +195,10 @@ const tokenCall =
       if (by === 'signingSecrets') await requireSigningSecretsScope(deps.db, token);
       if (rate && countsIf(given))
         await deps.countCall(ctx, rate, rate === 'links' ? token.fingerprint : token.accountId);
-      const work = async () => (answer ? answer(deps, parsed) : act?.(actorOf(deps, request), given));
+      const work = async () => {
+        await request.stands?.();
+        return answer ? answer(deps, parsed) : act?.(actorOf(deps, request), given);
+      };
       return isLong ? deps.inTurn(ctx, `${token.accountId} ${of.route}`, work) : work();
     };
     return {
@@ -210,10 +215,13 @@ const tokenCall =
         answer: async (deps, { ctx, parameters }) => {
           // The answer may hold secrets, and is soon out of date.
           ctx.set('Cache-Control', 'no-store');
-          const token = await deps.findToken(bearerToken(ctx));
+          const given = bearerToken(ctx);
+          const token = await deps.findToken(given);
+          const stands = findsAgain(deps.findToken, given);
           const about = await find(deps.db, { ctx, parameters, token, by });
           const json = await readJson?.(ctx.req);
-          return carryOut(deps, { ctx, token, query: Object.fromEntries(parameters), body: json, ...about });
+          const query = Object.fromEntries(parameters);
+          return carryOut(deps, { ctx, token, stands, query, body: json, ...about });
         },
       }),
       act: act as Act<never, unknown> | undefined,

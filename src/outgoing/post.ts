@@ -86,7 +86,7 @@ export function createSender(settings: SenderSettings) {
    * to: its `post` says why. @returns undefined if there is no room within this time
    */
   async function permit(url: string, client: string, withinMs: number): Promise<Permit | undefined> {
-    if (closing !== undefined) return refuse({ error: 'connect' });
+    if (closing !== undefined) return refuse({ error: 'connect', ours: 'stalled' });
     const target = parseUrl(url);
     if (target === undefined) return refuse({ error: 'protocol', detail: 'request_invalid' });
     const secure = target.protocol === 'https:';
@@ -255,7 +255,7 @@ class Attempt implements ExchangeEvents {
     });
   }
 
-  /** Ends the attempt before the end of its answer, or without an answer: finding out whether all are silent takes up to a second. */
+  /** Ends the attempt before the end of its answer, or without an answer: finding out whether all are silent takes up to two seconds and a half. */
   async #fail(failure: Failure): Promise<void> {
     const { to, remoteAddress, guard } = this.connection;
     const address = remoteAddress ?? to.found?.addresses[0]?.address;

@@ -196,14 +196,18 @@ const notOfSession = (ctx: PageContext): ApiError => {
 const isPart = (ctx: PageContext): boolean => ctx.get('HX-Request') === 'true';
 
 /** What people write themselves; the rest of a form is chosen, or given by its page. */
-const written: Readonly<Record<string, string>> = { url: 'URL', reason: 'Why', q: 'What to find' };
+const written = new Map([
+  ['url', 'URL'],
+  ['reason', 'Why'],
+  ['q', 'What to find'],
+]);
 
 function formAgain(action: string, formToken: string, form: Parameters): Piece {
   const sent = [...form].filter(([name]) => name !== 'form_token');
-  const given = sent.filter(([name]) => written[name] === undefined);
+  const given = sent.filter(([name]) => !written.has(name));
   const shown = given.map(([name, value]) => html`<dt>${name.replaceAll('_', ' ')}</dt><dd>${value}</dd>`);
   const fields = sent.map(([name, value]) => {
-    const label = written[name];
+    const label = written.get(name);
     return label === undefined
       ? hidden(name, value)
       : html`<div><label for="again-${name}">${label}</label><input id="again-${name}" name="${name}" value="${value}" maxlength="2048" autocomplete="off"></div>`;

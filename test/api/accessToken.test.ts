@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import { createFailureLimits } from '../../src/http/limits.js';
 import { findAccessToken } from '../../src/redis/records/accessTokens.js';
 import { setStopped } from '../../src/redis/records/accounts.js';
@@ -9,6 +10,7 @@ import { startProxy } from '../proxy.js';
 import { forSuite, itWithOneRedis, opened, openForSuite, servers } from '../servers.js';
 import { type Customer, newCustomer, newToken, startHarness, tokenFields } from '../service.js';
 import { mintToken } from './credentials.js';
+import { callRaw, statusesIn } from './rawCaller.js';
 
 type Body = string | URLSearchParams | FormData | Uint8Array | ReadableStream;
 type Case = [what: string, body: () => Body, headers?: Record<string, string>, says?: RegExp];
@@ -303,6 +305,26 @@ describe('POST /oauth/access_token', () => {
         assert.equal((await revoke({ token: other })).status, 200);
       assert.equal(await works(ofAnother), true);
       assert.equal(await entries(), 1);
+    });
+
+    it('ends calls whose body comes later, too', async () => {
+      const platform = await newCustomer(h, ['enrichments', 'push_notifications']);
+      const { client_id, client_secret, client_token, token } = platform;
+      const bodies = {
+        '/enrichments': { client_token, platform_id: 'vid', segments: ['a'] },
+        [`/notifications/replay?client_token=${client_token}`]: { since: new Date().toISOString() },
+      };
+      const callers = Object.entries(bodies).map(([path, sent]) => {
+        const body = JSON.stringify(sent);
+        const head = `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\n`;
+        const about = `content-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n`;
+        return callRaw(h.url, head + about + body.slice(0, -1));
+      });
+      // Longer than what is found holds.
+      await pause(1100);
+      assert.deepEqual(await (await revoke({ token, client_id, client_secret })).json(), {});
+      for (const { socket } of callers) socket.write('}');
+      for (const { closed } of callers) assert.deepEqual(statusesIn(await closed), [401]);
     });
 
     it('refuses as POST /oauth/access_token does: wrong credentials, a missing field', async () => {

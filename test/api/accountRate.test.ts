@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import { oneByOne } from '../../src/api/steps/pace.js';
 import { mintAccessToken } from '../../src/redis/records/accessTokens.js';
 import { createClient } from '../../src/redis/records/clients.js';
+import { startGate } from '../receiver.js';
 import { forTest, opened, openForSuite } from '../servers.js';
 import { type Customer, newCustomer, newToken, startHarness } from '../service.js';
 
@@ -135,6 +137,21 @@ describe('a rate per account', () => {
 });
 
 describe('calls of an account that read many records', () => {
+  it('wait no longer than that for one that takes long, and never pass it', async () => {
+    const inTurn = oneByOne({ longestTurnMs: 500 });
+    const [first, ...order] = [startGate(), 'begun'];
+    const take = (work: () => Promise<unknown>) => inTurn({ state: {} as never }, 'a', work);
+    const long = take(() => first.closed.then(() => order.push('first')));
+    await assert.rejects(
+      take(async () => order.push('second')),
+      /wait for their turn/,
+    );
+    const third = take(async () => order.push('third'));
+    first.open();
+    await Promise.all([long, third]);
+    assert.deepEqual(order, ['begun', 'first', 'third']);
+  });
+
   const h = openForSuite(() => startHarness({ ACCOUNT_RATE_PER_SECOND: '10000', longestTurnMs: 0 }, 'api'));
 
   for (const { method, path, body } of ofRecords) {

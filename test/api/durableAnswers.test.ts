@@ -72,6 +72,14 @@ describe('With REDIS_ACK_REPLICAS=1 and no replica left', () => {
   });
 
   it('no token is minted, and no change of an operator is reported as done', () => operators);
+
+  it('no token is said to be revoked, nor by a repeat, which finds none', async () => {
+    const { token, client_id, client_secret } = platform;
+    for (let i = 0; i < 2; i++) {
+      const body = new URLSearchParams({ token, client_id, client_secret });
+      assert.equal((await fetch(`${api.url}/oauth/revoke`, { method: 'POST', body })).status, 503);
+    }
+  });
 });
 
 describe('In a cluster, while the node of the account is unavailable', function () {

@@ -17,6 +17,15 @@ describe('console: links and sessions', () => {
     token = customer.token;
   });
 
+  it('shows again what a form without a session had, whatever its fields are called', async () => {
+    for (const name of ['constructor', '__proto__', 'toString', 'url']) {
+      const { status, html } = await new Visitor(h.url).post('/console/sites/a/test', {
+        [name]: 'what I wrote',
+      });
+      assert.deepEqual([status, html.includes('what I wrote')], [401, true], name);
+    }
+  });
+
   it('POST /console_sessions makes a link that opens the account’s sites once', async () => {
     const link = await newLink(h, token);
     const visitor = new Visitor(h.url);

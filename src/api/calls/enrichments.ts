@@ -21,7 +21,7 @@ import {
   publication,
   publicationAnswer,
 } from '../reference/event.js';
-import { bearerToken, requireScope } from '../steps/publisher.js';
+import { bearerToken, findsAgain, requireScope } from '../steps/publisher.js';
 
 const readJson = jsonReader(1024 * 1024);
 
@@ -44,9 +44,11 @@ export const publishEnrichmentsCall = declareCall({
   codes: ['insufficient_scope', 'unknown_client'],
   answer: async (deps, { ctx }) => {
     const begun = performance.now();
-    requireScope(await deps.findToken(bearerToken(ctx)), platformScope);
+    const token = bearerToken(ctx);
+    requireScope(await deps.findToken(token), platformScope);
+    const stands = findsAgain(deps.findToken, token);
     const withinMs = answerWithinMs - (performance.now() - begun);
-    return traced(deps, ctx, (trace) => accept(deps, ctx, { withinMs, trace }));
+    return traced(deps, ctx, (trace) => accept(deps, ctx, { withinMs, trace, stands }));
   },
 });
 
@@ -54,10 +56,12 @@ export const publishEnrichmentsCall = declareCall({
 interface Left {
   withinMs: number;
   trace: Traceparent | undefined;
+  stands(): Promise<void>;
 }
 
 async function accept(deps: ApiDeps, { req }: ApiContext, left: Left) {
   const body = await readJson(req);
+  await left.stands();
   if (body === undefined) throw badParameter(noJson);
   const isBatch = typeof body === 'object' && body !== null && 'events' in body;
   return isBatch ? await acceptBatch(deps, body, left) : await acceptOne(deps, body, left);

@@ -111,8 +111,9 @@ export const revokeAccessTokenCall = credentialCall({
       const about = { client_id: clientId };
       const request = { ctx, token: { accountId, fingerprint } };
       await auditCall(deps, request, 'access token revoked', { security: 'credentials', about });
-      await deps.db.durably((own) => revokeAccessToken(own, accountId, token)).safe;
     }
+    // Also where there is none: a call before this one may have ended it, and not know that it is on disk.
+    await deps.db.durably((own) => revokeAccessToken(own, accountId, token)).safe;
     return {};
   },
 });

@@ -194,7 +194,7 @@ const range = (
     };
   },
   present(
-    { count: found, more, complete_since: complete, waiting_reason: why },
+    { count: found, at_least: isAtLeast, more, complete_since: complete, waiting_reason: why },
     { here, formToken },
     { body },
   ) {
@@ -211,7 +211,7 @@ const range = (
         left > 0 && actionForm(action, formToken, `${title} ${count(left, 'more', 'more')}`, fields);
       return html`<p>${counted} ${title === 'Dismiss' ? 'dismissed' : `owed again; ${why === undefined ? 'sending begins now' : `not sent now: ${waits[why as WaitReason].says}`}`}.</p>${others}${missing}`;
     }
-    if (found === 0) return html`<p>${none}</p>${missing}`;
+    if (found === 0 && isAtLeast !== true) return html`<p>${none}</p>${missing}`;
     return html`<p>${counted} would be ${title === 'Dismiss' ? 'dismissed' : 'sent again'}.</p>${missing}${actionForm(action, formToken, `${title} ${counted}`, fields)}`;
   },
 });

@@ -11,6 +11,7 @@ import { type ApiError, type Quota, tooMany } from '../../http/apiError.js';
 import { clientAddress, networkOf } from '../../http/clientAddress.js';
 import type { ApiContext, Step } from '../../http/context.js';
 import { OwnRate, Remembered } from '../../http/rates.js';
+import { withTimeout } from '../../promises.js';
 import { ignore } from '../../redis/connection/unavailable.js';
 import { secretHash } from '../../redis/records/accounts.js';
 import type { ApiDeps, Services } from '../deps.js';
@@ -141,22 +142,28 @@ export function oneByOne({ longestTurnMs }: Pick<Config, 'longestTurnMs'>) {
   const lastOf = new Map<string, Promise<void>>();
   return <T>({ state }: Pick<ApiContext, 'state'>, line: string, work: () => Promise<T>): Promise<T> => {
     const joinedAt = performance.now();
-    const ahead = lastOf.get(line);
-    let begunAt = joinedAt;
+    const ahead = lastOf.get(line) ?? Promise.resolve();
+    let restMs = 0;
     const turn = (async () => {
-      if (ahead !== undefined) {
-        await ahead;
-        begunAt = performance.now();
+      const isLate = await withTimeout(
+        ahead.then(() => false),
+        longestTurnMs,
+        () => true,
+      );
+      const begunAt = performance.now();
+      state.waitedMs = (state.waitedMs ?? 0) + begunAt - joinedAt;
+      if (isLate) throw tooMany('Too many calls of this account wait for their turn', turns, longestTurnMs);
+      try {
+        return await work();
+      } finally {
+        restMs = Math.min(longestRestMs, 2 * (performance.now() - begunAt));
       }
-      const waitedMs = begunAt - joinedAt;
-      state.waitedMs = (state.waitedMs ?? 0) + waitedMs;
-      if (waitedMs > longestTurnMs)
-        throw tooMany('Too many calls of this account wait for their turn', turns, longestTurnMs);
-      return await work();
     })();
     const ended = turn
       .then(ignore, ignore)
-      .then(() => sleep(Math.min(longestRestMs, 2 * (performance.now() - begunAt))))
+      // One that has waited too long ends before those ahead of it.
+      .then(() => ahead)
+      .then(() => sleep(restMs))
       .then(() => {
         if (lastOf.get(line) === ended) lastOf.delete(line);
       });
