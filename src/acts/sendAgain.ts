@@ -135,7 +135,7 @@ export const replay = act('notification replay', anyOrSupport, async (actor, inp
     at_least: found.isAtLeast,
     until: presentTime(found.until),
     left_out: found.leftOut,
-    ...(found.count === 0 && !stop && { none_because: whyNone }),
+    ...(found.count === 0 && !found.isAtLeast && !stop && { none_because: whyNone }),
   };
 });
 
@@ -200,9 +200,10 @@ const answerOf = (
   ...(why && { waiting_reason: why }),
 });
 
-type InSpan<Found> = (db: Db, span: Span & { dryRun: boolean }) => Promise<Found & { count: number }>;
+type Found<More> = More & { count: number; isAtLeast?: boolean };
+type InSpan<More> = (db: Db, span: Span & { dryRun: boolean }) => Promise<Found<More>>;
 
-async function inSpan<Found>(actor: Actor, range: Range, admit: Admit, carryOut: InSpan<Found>) {
+async function inSpan<More>(actor: Actor, range: Range, admit: Admit, carryOut: InSpan<More>) {
   const { client, since, until, dry_run: dryRun = false, reason } = range;
   if (since > (until ?? nowOf(await actor.db())))
     throw badParameter('since must not be later than until, or now');
@@ -210,7 +211,8 @@ async function inSpan<Found>(actor: Actor, range: Range, admit: Admit, carryOut:
   const about = { since: after.since, until: until && after.until, reason };
   if (!dryRun) await admit({ after, about }, { sends: 1 });
   const found = await actor.change((db) => carryOut(db, { since, until, dryRun }));
-  if (found.count === 0 || dryRun) return { ...found, why: undefined };
+  // What follows the first that were looked at may be owed yet.
+  if ((found.count === 0 && !found.isAtLeast) || dryRun) return { ...found, why: undefined };
   await actor.wake(client.clientToken);
   const { waitingReason: why = 'due' } = await getEndpoint(await actor.db(), client.clientToken);
   return { ...found, why: ['clear', 'draining'].includes(waits[why].situation) ? undefined : why };

@@ -82,9 +82,7 @@ export function operationForm(
 
 /** What an operation is about: the last that its input names. */
 const subjectOf = ({ input }: Operation, asked: Texts): string | undefined =>
-  Object.keys(input.shape)
-    .flatMap((member) => asked[member] ?? [])
-    .at(-1);
+  asked[Object.keys(input.shape).at(-1) ?? ''];
 
 const marked = html`aria-invalid="true" aria-describedby="result" autofocus`;
 
@@ -262,8 +260,8 @@ const operationAnswer =
 
 /** Builds the form that does what was counted: in the same span of time, however much later it is sent. */
 function countedForm(operation: Operation, formToken: string, typed: Record<string, string>, value: unknown) {
-  const { count, since, until } = value as { count: number; since: string | null; until: string };
-  if (count === 0) return '';
+  const { count, since, until, ...more } = value as { count: number; since: string | null; until: string };
+  if (count === 0 && !('at_least' in more && more.at_least)) return '';
   const times = { ...(since !== null && { since }), until };
   const given = Object.entries({ ...typed, ...times, counted: 'true' });
   const fields = given.map(([name, one]) => hidden(name, one));

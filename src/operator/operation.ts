@@ -73,9 +73,10 @@ const byPlace = ([a, id]: Place, [b, other]: Place): number =>
 
 /** Cuts a page from a whole list, whatever has left it since the page before. @param placeOf by what it is in order, and an id */
 export function cutPage<T>(all: readonly T[], { limit, after }: Page, placeOf: (one: T) => Place) {
-  const [, by = '', id = ''] = /^(.*)\/([^/]+)$/.exec(after ?? '') ?? [];
+  const [, by = '', id = ''] = /^(.*)\/([^/]+)$/s.exec(after ?? '') ?? [];
   if (after !== undefined && id === '') throw notACursor();
   const places = all.map((one) => ({ one, place: placeOf(one) }));
+  if (typeof places[0]?.place[0] === 'number' && Number.isNaN(Number(by))) throw notACursor();
   const rest = places.filter(({ place }) => id === '' || byPlace(place, [by, id]) > 0);
   rest.sort((a, b) => byPlace(a.place, b.place));
   const page = rest.slice(0, limit);

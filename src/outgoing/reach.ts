@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import { connect, isIPv4 } from 'node:net';
 import ipaddr from 'ipaddr.js';
+import { withTimeout } from '../promises.js';
 import { codeOf } from './failures.js';
 import { keepNewest } from './lessons.js';
 
@@ -16,6 +17,7 @@ export const leastTried = 2;
 export const leastAccounts = 2;
 const answersWithinMs = 1000;
 const trustedMs = 5000;
+const accountWithinMs = 300;
 
 interface Place {
   address: string;
@@ -48,7 +50,7 @@ export class Reach {
   /**
    * Returns whether all others are as silent as this client's receiver, which has been since `sinceMs`: nobody has answered meanwhile, none
    * of the other networks that answered today, at least two, takes a bare connection, and all of them are of several accounts: as far as
-   * that is found out within a second. Takes two seconds at most.
+   * that is found out within a second. Takes two seconds and a half at most.
    */
   async isLost(address: string, client: string, sinceMs: number): Promise<boolean> {
     const nowMs = performance.now();
@@ -67,7 +69,9 @@ export class Reach {
     for (const client of new Set(clients)) {
       if (performance.now() > untilMs) break;
       // The store may be behind the same way out.
-      accounts.add(await this.accountOf(client).catch(() => client));
+      accounts.add(
+        await withTimeout(this.accountOf(client), accountWithinMs, () => client).catch(() => client),
+      );
       if (accounts.size === leastAccounts) return true;
     }
     return false;

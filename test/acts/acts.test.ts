@@ -160,6 +160,17 @@ describe('an act', () => {
       }
   });
 
+  it('that may send more than the assets it has looked at does not say that there is nothing', async () => {
+    const { client_token: clientToken } = await newCustomer(h);
+    const client = await getClient(h.db, clientToken);
+    assert.ok(client);
+    const begins = (Date.now() - 60_000) * 1000;
+    const unsent = Array.from({ length: 10_001 }, (_, i) => [begins + i, `unsent-${i}`]);
+    await h.db.redis.zadd(h.db.client(clientToken).feed, ...unsent.flat());
+    const found = await replay(operator('support'), { client, since: Date.now() - 3_600_000 });
+    assert.deepEqual([found.count, found.at_least, found.none_because], [0, true, undefined]);
+  });
+
   it('that is to stop another replay than the one that runs names that one', async () => {
     const { client_token: clientToken } = await newCustomer(h);
     const client = await getClient(h.db, clientToken);

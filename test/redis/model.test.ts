@@ -471,6 +471,7 @@ const cancel = (n: number) =>
     const waits = notification?.state === 'waiting';
     assert.equal(await cancelNotification(db, clientToken, id), waits);
     if (waits) model.end(id, { state: 'cancelled' });
+    if (waits) model.trimList();
   });
 
 const sendAgain = (n: number) =>

@@ -102,6 +102,8 @@ const newFacts = () => ({
   clockAt: 0,
   /** By that clock. */
   failingSince: undefined as number | undefined,
+  /** The same since the last success, while a suspended endpoint was resumed since. */
+  failsSince: undefined as number | undefined,
   lastSuccessAt: 0,
   /** `updatedUs`: when its newest update was claimed, as the feed says it; `isNotified`: by a notification. */
   known: new Map<
@@ -422,6 +424,7 @@ export class Model {
       });
     failed.delete(asset);
     if (id !== undefined) this.end(id, { state: 'cancelled', reason: 'asset_forgotten' });
+    this.trimList();
   }
 
   /** The time of its segments is over. */
@@ -561,7 +564,13 @@ export class Model {
   enter(state: Facts['state']): void {
     const { facts, now } = this;
     Object.assign(facts, { state, epoch: facts.epoch + 1, places: 0 });
-    const isWell = { failures: 0, failingSince: undefined, probeAt: 0, recoveredAt: now };
+    const isWell = {
+      failures: 0,
+      failingSince: undefined,
+      failsSince: undefined,
+      probeAt: 0,
+      recoveredAt: now,
+    };
     if (state === 'active') Object.assign(facts, isWell);
   }
 
@@ -582,7 +591,8 @@ export class Model {
     const { facts, now } = this;
     facts.notBefore = 0;
     if (facts.state === 'suspended') {
-      Object.assign(facts, { failures: 0, failingSince: undefined });
+      const failsSince = facts.failsSince ?? facts.failingSince ?? 0;
+      Object.assign(facts, { failures: 0, failingSince: undefined, failsSince });
       this.enter('failing');
     }
     if (facts.state === 'failing') Object.assign(facts, { probeStep: 1, probeAt: now });
@@ -770,7 +780,7 @@ export class Model {
         if (facts.places > 0) facts.places = more < this.limits.maxInFlight ? more : 0;
         return;
       }
-      const began = facts.failingSince;
+      const began = facts.failsSince ?? facts.failingSince;
       this.enter('active');
       facts.places = 1;
       this.dueAll(began);

@@ -29,6 +29,7 @@ import { Command } from 'ioredis';
  *   url_epoch                     since when the URL stands: a verdict from an older epoch is of an older URL
  *   failures                      failed attempts in a row over all notifications, since the last resume of a suspended endpoint
  *   first_failure_at, first_failure_clock  the first of them: its time, and the client's clock then
+ *   fails_since                   the same clock at the first since its last success, while it was resumed since
  *   last_success_at, last_failure_at, last_error, last_detail, last_status  of attempts
  *   last_failed_id                the notification of the last that failed
  *   not_before                    no attempt before it (Retry-After)

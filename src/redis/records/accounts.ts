@@ -167,8 +167,11 @@ export async function settleAccounts(
   const until = (await timeAt(db, changedAccounts)) - 60_000;
   const settle = async (accountId: string) => {
     const { scopes } = (await getAccount(db, accountId)) ?? {};
-    if (scopes) await dropFormerNotices(db, accountId, scopes);
-    await holdClients(db, accountId);
+    try {
+      if (scopes) await dropFormerNotices(db, accountId, scopes);
+    } finally {
+      await holdClients(db, accountId);
+    }
   };
   const range = ['-inf', until, 'WITHSCORES', 'LIMIT', 0, settledAtOnce] as const;
   for (const [accountId, at] of toPairs(await db.redis.zrangebyscore(changedAccounts, ...range))) {

@@ -93,6 +93,7 @@ entry('resumeEndpoint', function(_, ARGV)
   if was == 'suspended' then
     -- The past failures no longer count: a failing probe does not suspend it again immediately.
     change('HSET', E, 'failures', 0)
+    change('HSETNX', E, 'fails_since', field('first_failure_clock') or 0)
     change('HDEL', E, 'first_failure_at', 'first_failure_clock')
     enter('failing')
   end
@@ -176,6 +177,7 @@ entry('cancel', function(_, ARGV)
   local current, f = owed_by(asset)
   if current ~= id then return 0 end
   cancel(asset, id, f)
+  trim_list()
   return 1
 end, {'allow-oom'})
 -- Forgets an asset: its known segments, its last decision, and the notification by which it is owed or that has failed, which is
@@ -204,6 +206,7 @@ entry('forgetAsset', function(_, ARGV)
     finish(failed.id, 'cancelled', nil, 'asset_forgotten', failed.since)
     drop_failed(asset)
   end
+  trim_list()
   return {known, id or failed and failed.id or ''}
 end, {'allow-oom'})
 -- Cancels some of the notifications that a deleted client, or one of notices, is still owed. An attempt under way settles nothing any

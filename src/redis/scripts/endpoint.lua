@@ -58,7 +58,7 @@ local function enter(name)
   change('HINCRBY', E, 'epoch', 1)
   if name == 'active' then
     change('HSET', E, 'failures', 0, 'recovered_at', now)
-    change('HDEL', E, 'first_failure_at', 'first_failure_clock', 'probe_step', 'probe_at')
+    change('HDEL', E, 'first_failure_at', 'first_failure_clock', 'fails_since', 'probe_step', 'probe_at')
   end
   sync_clock()
 end
@@ -83,7 +83,7 @@ local function note_change(from, why, by, is_url)
 end
 -- Catch-up plans again after this time (ms), which bounds the cost of a lost wake-up.
 local LONGEST_SLEEP = 3600000
--- A drain takes up to 5 s; after this time without a plan, catch-up counts as stopped.
+-- A drain takes up to 7.5 s; after this time without a plan, catch-up counts as stopped.
 local AWAKE_MS = 8000
 -- The one way to wake catch-up: asks for it by this time (-1: no time is known), unless it wakes before that anyway. `woken_at`: since
 -- when it was asked for in vain.
