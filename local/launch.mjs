@@ -56,6 +56,7 @@ const families = [
   'test/desk/{rights,operations}*.test.ts',
   'test/operator/{usage,recordedFirst}*.test.ts',
   'test/outgoing/excerpts.test.ts',
+  'test/outgoing/nameServers.test.ts',
   'test/redis/verdicts.test.ts',
 ];
 /** Most tests wait more than they compute: more files than cores at a time. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { devNull } from 'node:os';
 import { SystemNames } from '../../src/outgoing/names.js';
+import { tried } from '../families.js';
 import { requestTo, useNetwork } from './rawReceiver.js';
 
 /** What is no answer, and what an attempt says of a name for which all servers have none. */
@@ -37,16 +38,16 @@ describe('name servers', () => {
     return { names: new SystemNames({ servers, hostsPath: devNull, timeoutMs }), asked, questions };
   }
 
-  for (const [i, first] of kinds.entries())
-    for (const before of [[first], [first, kinds.at(i - 1) ?? first]])
-      it(`that are ${before.join(' and ')} are followed by the next, which is asked first from then on`, async () => {
-        const { names, asked } = await startAll([...before, 'well']);
-        const addressOf = async (name: string) => (await names.lookup(name))[0]?.address;
-        assert.equal(await addressOf('hooks.example'), '192.0.2.1');
-        asked.length = 0;
-        assert.equal(await addressOf('next.example'), '192.0.2.1');
-        assert.deepEqual(asked, [before.length, before.length], 'A and AAAA');
-      });
+  const pairs = kinds.flatMap((first) => kinds.map((second) => [first, second]));
+  for (const before of [...kinds.map((one) => [one]), ...tried(pairs, 6)])
+    it(`that are ${before.join(' and ')} are followed by the next, which is asked first from then on`, async () => {
+      const { names, asked } = await startAll([...before, 'well']);
+      const addressOf = async (name: string) => (await names.lookup(name))[0]?.address;
+      assert.equal(await addressOf('hooks.example'), '192.0.2.1');
+      asked.length = 0;
+      assert.equal(await addressOf('next.example'), '192.0.2.1');
+      assert.deepEqual(asked, [before.length, before.length], 'A and AAAA');
+    });
 
   for (const how of kinds)
     for (const count of [1, 2])
