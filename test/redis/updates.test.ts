@@ -12,6 +12,7 @@ import {
   trimUpdates,
 } from '../../src/redis/notifications/updates.js';
 import { startProxy } from '../proxy.js';
+import { startRespProxy } from '../respProxy.js';
 import { connectDb, forTest, itWithOneRedis, opened, servers } from '../servers.js';
 import { keptLog } from '../service.js';
 import { type DeliveryClient, day, hour, newDeliveryClient, snapshot } from './deliveryClient.js';
@@ -172,5 +173,18 @@ describe('the feed of updates', () => {
     await ended;
     await waitForRedis(db, 10_000);
     assert.equal(await isWoken(), true, 'nothing tells that the line is dead');
+  });
+
+  itWithOneRedis('leaves nothing behind where Redis refuses the subscription of one who waits', async () => {
+    const proxy = opened(await startRespProxy(servers().redisUrl));
+    const db = opened(await connectDb(proxy.url, client.db.prefix), closeDb);
+    const waits = createUpdateWaits(db);
+    const next = () => waits.next(client.clientToken, feedBeginning, 1, new AbortController().signal);
+    const before = db.redis.listenerCount('end');
+    proxy.refused.set('PSUBSCRIBE', 'ERR max requests limit exceeded');
+    for (let i = 0; i < 20; i++) await assert.rejects(next(), /limit exceeded/);
+    assert.equal(db.redis.listenerCount('end'), before);
+    proxy.refused.clear();
+    assert.equal(await next(), false);
   });
 });

@@ -129,16 +129,19 @@ export function createUpdateWaits(db: Db) {
     const own = db.nodes.isCluster
       ? db.redis
       : db.redis.duplicate({ lazyConnect: false, enableOfflineQueue: true });
+    const close = () => own.disconnect();
     if (own !== db.redis) {
       own.on('error', (err: Error) => db.health.note(err));
-      db.redis.once('end', () => own.disconnect());
+      db.redis.once('end', close);
     }
-    own.on('pmessage', (_pattern: string, channel: string) => wake(channel, true));
     await own.psubscribe(pattern).catch((err: unknown) => {
       db.health.note(err);
+      db.redis.off('end', close);
       if (own !== db.redis) own.disconnect();
       throw err;
     });
+    // Nobody waits before.
+    own.on('pmessage', (_pattern: string, channel: string) => wake(channel, true));
     // What was said in between is lost: all look again. A cluster subscribes to another node.
     for (const event of ['ready', '-node']) own.on(event, () => void wakeAll(true));
     return own;
