@@ -12,6 +12,7 @@ import { systemNames } from '../outgoing/names.js';
 import { type OutgoingProxy, readProxy } from '../outgoing/proxy.js';
 import { answeredWithinMs, answersAt, leastAccounts, leastTried, networkOf } from '../outgoing/reach.js';
 import { hostOf, parseUrl, portOf } from '../outgoing/target.js';
+import { withTimeout } from '../promises.js';
 import type { Db } from '../redis/connection/db.js';
 import { getRegistration } from '../redis/records/registrations.js';
 import { count } from '../web/words.js';
@@ -153,6 +154,8 @@ async function checkWayOut(config: Config): Promise<Finding[]> {
 
 /** How many clients' receivers are looked at; those of one network are one. */
 const maxReceivers = 16;
+/** A resolver that is dead keeps silent for 10 s about each name. */
+const namesWithinMs = 5000;
 
 /** Tries receivers that accepted something today with a bare connection: if none of several networks of several accounts takes it, the way out is closed. */
 async function checkReceivers(db: Db, config: Config): Promise<Finding[]> {
@@ -162,19 +165,21 @@ async function checkReceivers(db: Db, config: Config): Promise<Finding[]> {
   const lately = clients
     .filter(({ endpoint }) => (endpoint.lastSuccessAt ?? 0) > since)
     .slice(0, maxReceivers);
+  const places = lately.map(async ({ clientToken, accountId }) => {
+    const url = parseUrl((await getRegistration(db, clientToken))?.url ?? '');
+    if (url === undefined) return [];
+    const [host, port] = [hostOf(url), portOf(url)];
+    const found = isIP(host) === 0 ? systemNames.lookup(host).catch(() => []) : [{ address: host }];
+    const inTime = await withTimeout(Promise.resolve(found), namesWithinMs, () => []);
+    return inTime.slice(0, 1).map(({ address }) => ({ accountId, address, port }));
+  });
   const tries = new Map<string, Promise<boolean>>();
   const accounts = new Set<string>();
-  for (const { clientToken, accountId } of lately) {
-    const url = parseUrl((await getRegistration(db, clientToken))?.url ?? '');
-    if (url === undefined) continue;
-    const [host, port] = [hostOf(url), portOf(url)];
-    const found = isIP(host) === 0 ? await systemNames.lookup(host).catch(() => []) : [{ address: host }];
-    for (const { address } of found.slice(0, 1)) {
-      if (judgeAddress(address, port, policy) !== 'allowed') continue;
-      accounts.add(accountId);
-      const network = networkOf(address);
-      tries.set(network, tries.get(network) ?? answersAt(address, port));
-    }
+  for (const { accountId, address, port } of (await Promise.all(places)).flat()) {
+    if (judgeAddress(address, port, policy) !== 'allowed') continue;
+    accounts.add(accountId);
+    const network = networkOf(address);
+    tries.set(network, tries.get(network) ?? answersAt(address, port));
   }
   if (tries.size <= leastTried || accounts.size < leastAccounts) return [];
   const reached = (await Promise.all(tries.values())).filter(Boolean).length;
