@@ -1,16 +1,15 @@
 import { once, setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { NativeConnection } from '@temporalio/worker';
-import type { ActivityDeps } from '../activities/index.js';
 import { withoutPassword } from './addresses.js';
 import { createApi, createStartingApi } from './api/app.js';
-import { type Parts, type Role, type StartedParts, startDelivering } from './compose.js';
-import { type Config, ConfigError, redisOptions } from './config.js';
+import { type Role, type StartedParts, startDelivering } from './compose.js';
+import { type Config, redisOptions } from './config.js';
 import { createDesk } from './desk/desk.js';
 import { createReadiness, listenAdmin, lookEveryMs, type Readiness } from './http/admin.js';
 import type { Step } from './http/context.js';
 import { connectionLimits, listen } from './http/server.js';
-import { createLogger, type Logger, messageOf } from './log.js';
+import { createLogger, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
 import { openFiles } from './openFiles.js';
 import { readTargetPolicy } from './outgoing/address.js';
@@ -26,31 +25,22 @@ import { readCounts } from './redis/records/counts.js';
 import { joinInstallation } from './redis/records/installation.js';
 import { joinLibraries } from './redis/records/libraries.js';
 import { watchCounts, watchStoreHealth, watchTemporal } from './storeMetrics.js';
-import {
-  askNamespace,
-  connect,
-  createTemporalClient,
-  inWords,
-  replaceable,
-  untilAvailable,
-  type Waiting,
-} from './temporal/connection.js';
+import { askNamespace, connect, createTemporalClient, replaceable } from './temporal/connection.js';
 import { watchFailingWorkflows } from './temporal/failingWorkflows.js';
-import { TemporalHealth, workerCalls } from './temporal/health.js';
-import { reasonOf, reasonsOf } from './temporal/refusal.js';
-import { ensureSearchAttributes } from './temporal/searchAttributes.js';
-import { createSweepSchedule } from './temporal/sweepSchedule.js';
+import { TemporalHealth } from './temporal/health.js';
 import { runbookPage } from './web/runbook.js';
-import { connectNative, freeSdkPort, installRuntime, readSdkMetrics, startWorkers } from './worker.js';
+import {
+  connectNative,
+  freeSdkPort,
+  installRuntime,
+  readSdkMetrics,
+  startWorkersAndSweep,
+} from './worker.js';
 
 type Failing = ReturnType<typeof watchFailingWorkflows>;
 
 /** The longest that a process takes to end, beside its settings: an attempt's lease, and closing. */
 const endsWithinSeconds = 30;
-/** Temporal may lose its store, or be changed by anybody. */
-const guardEveryMs = 15_000;
-/** Temporal may refuse the worker, whose library then says nothing for a minute. */
-const noteEveryMs = 5000;
 /** How long Temporal may take what the workers did, after the last attempt: their library waits 30 s for a silent server. */
 const reportWithinMs = 3000;
 
@@ -227,54 +217,6 @@ async function endDeliveries({ log, sender, ...delivering }: StartedParts, ended
     log.warn('Temporal did not take the last results in time: another worker will look at them');
   await closed;
   await sender.close();
-}
-
-async function startWorkersAndSweep(
-  connection: NativeConnection,
-  waiting: Waiting,
-  deps: ActivityDeps & Parts & { failing: Failing; health: TemporalHealth; note: () => Promise<void> },
-) {
-  const { config, temporal, log, metrics, failing, health, note } = deps;
-  const schedule = createSweepSchedule(temporal, config.TASK_QUEUE, log);
-  const checks = {
-    'search attributes': () => ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE, log),
-    'schedule of the sweep': schedule.ensure,
-  };
-  const ensureBoth = async () => {
-    for (const check of Object.values(checks)) await check();
-  };
-  await untilAvailable(waiting, ensureBoth);
-  const why = (err: unknown) => inWords(err, config);
-  const { shutdown, ended, inUse } = await startWorkers(config, connection, deps);
-  metrics.watch('asset_update_retries_under_way', () => inUse().retries);
-  metrics.watch('asset_update_upkeep_under_way', () => inUse().upkeep);
-  metrics.watch('asset_update_sweep_schedule_paused', () => {
-    const paused = schedule.isPaused();
-    return paused === undefined ? undefined : Number(paused);
-  });
-  metrics.watch('asset_update_failing_workflows', failing.count);
-  const noting = setInterval(note, noteEveryMs);
-  const guard = setInterval(async () => {
-    for (const [call, check] of Object.entries({ ...checks, 'workflows whose tasks fail': failing.look }))
-      try {
-        await check();
-        health.answered(call);
-      } catch (err) {
-        health.refused(call, reasonOf(err) ?? (err instanceof ConfigError ? 'invalid' : 'away'), true);
-        log.warn({ call, reason: messageOf(await why(err)) }, 'Temporal does not serve the worker');
-      }
-  }, guardEveryMs);
-  // The error of a worker that Temporal refuses does not say so.
-  const failWithReason = async (err: unknown) => {
-    await note();
-    const [refused] = health.refusing(workerCalls);
-    const says = `Temporal at ${config.TEMPORAL_ADDRESS} refuses the worker (${refused?.call}). `;
-    const told = refused && new ConfigError(says + reasonsOf(refused.reason).join(' '));
-    throw told ?? (await ensureBoth().then(() => err, why));
-  };
-  const guarded = ended.catch(failWithReason).finally(() => [guard, noting].forEach(clearInterval));
-  guarded.catch((err: unknown) => log.fatal({ err }, 'the worker failed'));
-  return { shutdown, ended: guarded };
 }
 
 /**

@@ -4,12 +4,18 @@ import { hostname } from 'node:os';
 import { asyncLocalStorage } from '@temporalio/activity';
 import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker';
 import { type ActivityDeps, createActivities } from '../activities/index.js';
-import type { Config } from './config.js';
-import type { Logger } from './log.js';
+import type { Parts } from './compose.js';
+import { type Config, ConfigError } from './config.js';
+import { type Logger, messageOf } from './log.js';
 import { joinProcesses } from './redis/records/processes.js';
 import { workflowBundlePath } from './temporal/bundle.js';
-import { untilAvailable, type Waiting } from './temporal/connection.js';
+import { inWords, untilAvailable, type Waiting } from './temporal/connection.js';
 import { disableWhenUnused } from './temporal/contexts.js';
+import type { watchFailingWorkflows } from './temporal/failingWorkflows.js';
+import { type TemporalHealth, workerCalls } from './temporal/health.js';
+import { reasonOf, reasonsOf } from './temporal/refusal.js';
+import { ensureSearchAttributes } from './temporal/searchAttributes.js';
+import { createSweepSchedule } from './temporal/sweepSchedule.js';
 import { upkeepQueueOf } from './temporal/workflowIds.js';
 
 /**
@@ -150,4 +156,63 @@ export async function startWorkers(
       upkeep: upkeep.getStatus().numInFlightNonLocalActivities,
     }),
   };
+}
+
+type Failing = ReturnType<typeof watchFailingWorkflows>;
+
+/** Temporal may lose its store, or be changed by anybody. */
+const guardEveryMs = 15_000;
+/** Temporal may refuse the worker, whose library then says nothing for a minute. */
+const noteEveryMs = 5000;
+
+/**
+ * Starts the workers once Temporal has what they need, watches both from then on, and says why Temporal refuses a worker.
+ * @throws as untilAvailable
+ */
+export async function startWorkersAndSweep(
+  connection: NativeConnection,
+  waiting: Waiting,
+  deps: ActivityDeps & Parts & { failing: Failing; health: TemporalHealth; note: () => Promise<void> },
+) {
+  const { config, temporal, log, metrics, failing, health, note } = deps;
+  const schedule = createSweepSchedule(temporal, config.TASK_QUEUE, log);
+  const checks = {
+    'search attributes': () => ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE, log),
+    'schedule of the sweep': schedule.ensure,
+  };
+  const ensureBoth = async () => {
+    for (const check of Object.values(checks)) await check();
+  };
+  await untilAvailable(waiting, ensureBoth);
+  const why = (err: unknown) => inWords(err, config);
+  const { shutdown, ended, inUse } = await startWorkers(config, connection, deps);
+  metrics.watch('asset_update_retries_under_way', () => inUse().retries);
+  metrics.watch('asset_update_upkeep_under_way', () => inUse().upkeep);
+  metrics.watch('asset_update_sweep_schedule_paused', () => {
+    const paused = schedule.isPaused();
+    return paused === undefined ? undefined : Number(paused);
+  });
+  metrics.watch('asset_update_failing_workflows', failing.count);
+  const noting = setInterval(note, noteEveryMs);
+  const guard = setInterval(async () => {
+    for (const [call, check] of Object.entries({ ...checks, 'workflows whose tasks fail': failing.look }))
+      try {
+        await check();
+        health.answered(call);
+      } catch (err) {
+        health.refused(call, reasonOf(err) ?? (err instanceof ConfigError ? 'invalid' : 'away'), true);
+        log.warn({ call, reason: messageOf(await why(err)) }, 'Temporal does not serve the worker');
+      }
+  }, guardEveryMs);
+  // The error of a worker that Temporal refuses does not say so.
+  const failWithReason = async (err: unknown) => {
+    await note();
+    const [refused] = health.refusing(workerCalls);
+    const says = `Temporal at ${config.TEMPORAL_ADDRESS} refuses the worker (${refused?.call}). `;
+    const told = refused && new ConfigError(says + reasonsOf(refused.reason).join(' '));
+    throw told ?? (await ensureBoth().then(() => err, why));
+  };
+  const guarded = ended.catch(failWithReason).finally(() => [guard, noting].forEach(clearInterval));
+  guarded.catch((err: unknown) => log.fatal({ err }, 'the worker failed'));
+  return { shutdown, ended: guarded };
 }
