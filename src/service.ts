@@ -1,7 +1,6 @@
 import { once, setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { NativeConnection } from '@temporalio/worker';
-import { withoutPassword } from './addresses.js';
 import { createApi, createStartingApi } from './api/app.js';
 import { type Role, type StartedParts, startDelivering } from './compose.js';
 import { type Config, redisOptions } from './config.js';
@@ -17,12 +16,11 @@ import { senderOf } from './outgoing/post.js';
 import { Reach } from './outgoing/reach.js';
 import { product } from './product.js';
 import { closeDb, openDb } from './redis/connection/db.js';
-import { markStore } from './redis/connection/mark.js';
-import { servesCalls, untilServed, watchStore } from './redis/connection/needs.js';
+import { servesCalls, watchStore } from './redis/connection/needs.js';
 import { ignore } from './redis/connection/unavailable.js';
 import { getClient } from './redis/records/clients.js';
 import { readCounts } from './redis/records/counts.js';
-import { joinInstallation } from './redis/records/installation.js';
+import { joinStore } from './redis/records/installation.js';
 import { joinLibraries } from './redis/records/libraries.js';
 import { watchCounts, watchStoreHealth, watchTemporal } from './storeMetrics.js';
 import { askNamespace, connect, createTemporalClient, replaceable } from './temporal/connection.js';
@@ -95,10 +93,8 @@ async function run(role: Role, config: Config, log: Logger, ending: AbortControl
   const native = role === 'api' ? undefined : connectNative(waiting);
   // It is waited for below.
   native?.catch(ignore);
-  await untilServed(db, withoutPassword(config.REDIS_URL), ended);
-  await markStore(db);
+  const secretBox = await joinStore(db, config, log, ended);
   watchStore(db);
-  const secretBox = await joinInstallation(db, config, log);
   void joinLibraries(db, log);
   warnOfSettings(config, log);
 

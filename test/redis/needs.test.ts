@@ -20,13 +20,14 @@ import {
 } from '../../src/redis/connection/needs.js';
 import { explainRefusals, type RedisReason, refusalOf } from '../../src/redis/connection/unavailable.js';
 import { forgetAsset } from '../../src/redis/notifications/decisions.js';
+import { joinStore } from '../../src/redis/records/installation.js';
 import { tried } from '../families.js';
 import { openCli } from '../operator/cli.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { whileStopped } from '../program.js';
 import { startReceiver, until } from '../receiver.js';
 import { startRespProxy, type Words } from '../respProxy.js';
-import { forSuite, opened, settings, useOpened } from '../servers.js';
+import { dbWith, forSuite, opened, settings, useOpened } from '../servers.js';
 import { keptLog, startHarness } from '../service.js';
 
 const unscripted = ['ECHO', 'FCALL', 'FUNCTION', 'INFO', 'PSUBSCRIBE', 'PUBLISH', 'WAITAOF'];
@@ -383,6 +384,18 @@ describe('A store that refuses writes', () => {
     db = ofSuite(openDb({ url: server.url, prefix: 'needs-', settings, log }), closeDb);
     await served(db);
     await markStore(db);
+  });
+
+  it('only once a start has seen that it serves is waited for, and if it is full it gets no mark yet', async () => {
+    const own = openDb({ url: server.url, prefix: 'blinks-', settings, log });
+    opened(own, closeDb);
+    const said = ['LOADING Redis is loading the dataset in memory', 'OOM command not allowed'];
+    const once = { setnx: async () => Promise.reject(new ReplyError(said.shift())) };
+    const starting = joinStore(dbWith(own, once), readConfig({}), log, new AbortController().signal);
+    assert.equal((await starting).open('plain:a', ''), 'a');
+    assert.deepEqual([said, own.health.marks.size, own.health.isEmptied], [[], 0, false]);
+    await joinStore(own, readConfig({}), log, new AbortController().signal);
+    assert.equal(own.health.marks.size, 1);
   });
 
   const set = (name: string, value: string | number) => db.redis.config('SET', name, value);

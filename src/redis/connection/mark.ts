@@ -5,10 +5,11 @@
  */
 import { randomUUID } from 'node:crypto';
 import { ConfigError } from '../../config.js';
+import { except } from '../../promises.js';
 import type { Db } from './db.js';
 import { partsOf } from './keys.js';
 import { partOn } from './nodes.js';
-import { RedisUnavailable } from './unavailable.js';
+import { RedisUnavailable, refusalOf } from './unavailable.js';
 
 /** The layout of the keys that this release reads and writes: test/redis/layout.test.ts compares it with what is written. */
 const layoutVersion = 2;
@@ -35,14 +36,17 @@ function faultIn(mark: string | null): string | undefined {
   return `The store has layout ${layout}, and ${knows}: nothing was changed. Use the release that wrote it.`;
 }
 
-/** Marks an empty store with this layout. @throws ConfigError if the store has another one */
+const isFull = (err: unknown) => refusalOf(err).reason === 'full';
+
+/** Marks an empty store with this layout, unless it is full. @throws ConfigError if the store has another one */
 export async function markStore(db: Db): Promise<void> {
   const { marks } = db.health;
   const id = randomUUID();
   await Promise.all(
     marksOf(db).map(async (key) => {
-      // A full Redis refuses the write.
-      if ((await db.redis.exists(key)) === 0) await db.redis.setnx(key, `${layoutVersion} ${id}`);
+      // A full Redis refuses the write, also that of a first mark.
+      if ((await db.redis.exists(key)) === 0)
+        await db.redis.setnx(key, `${layoutVersion} ${id}`).catch(except(isFull));
       const mark = await db.redis.get(key);
       const fault = faultIn(mark);
       if (fault !== undefined) throw new ConfigError(fault);

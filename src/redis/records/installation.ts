@@ -4,10 +4,15 @@
  *   settings   JSON of the settings of the process that started last
  *   library:<name>   libraries.ts
  */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { withoutPassword } from '../../addresses.js';
 import { type Config, ConfigError } from '../../config.js';
 import type { Logger } from '../../log.js';
 import type { Db } from '../connection/db.js';
 import { evaluate } from '../connection/library.js';
+import { markStore } from '../connection/mark.js';
+import { untilServed } from '../connection/needs.js';
+import { isLasting, isRedisUnavailable, refusalOf } from '../connection/unavailable.js';
 import { createSecretBox, type SecretBox, SecretUnreadable } from './secretBox.js';
 
 const keyPrefix = 'key:';
@@ -22,10 +27,29 @@ const sealedKey = (box: SecretBox, [newest]: NonNullable<SecretKeys> = []): Reco
   newest === undefined ? {} : { [keyPrefix + newest.id]: box.seal(newest.id, owner) };
 
 /**
+ * Waits until the store serves a process that starts, marks it, and compares the settings: again where the store was away in between.
+ * @param ended stops waiting @throws ConfigError with all that waiting does not cure; AbortError
+ */
+export async function joinStore(db: Db, config: Config, log: Logger, ended: AbortSignal): Promise<SecretBox> {
+  for (;;) {
+    await untilServed(db, withoutPassword(config.REDIS_URL), ended);
+    try {
+      await markStore(db);
+      return await joinInstallation(db, config, log);
+    } catch (err) {
+      if (err instanceof ConfigError || !isRedisUnavailable(err) || isLasting(refusalOf(err))) throw err;
+      await sleep(retryMs, undefined, { signal: ended });
+    }
+  }
+}
+
+const retryMs = 100;
+
+/**
  * Compares the settings of a process that starts with those of the installation, and notes them. The log names each that differs: while
  * a setting is being changed, processes follow one another. @throws ConfigError without a key that encrypts secrets
  */
-export async function joinInstallation(db: Db, config: Config, log: Logger): Promise<SecretBox> {
+async function joinInstallation(db: Db, config: Config, log: Logger): Promise<SecretBox> {
   const { SECRETS_KEY: keys } = config;
   const fault = await secretsKeyFault(db, keys);
   if (fault?.isLasting) throw new ConfigError(fault.says);
