@@ -103,15 +103,18 @@ async function run(role: Role, config: Config, log: Logger, ending: AbortControl
   health.count = delivering.minutes.count;
   watchParts(delivering, api !== undefined);
   const becomeReady = () => {
+    if (ended.aborted) return;
     isReady = true;
     log.info({ ...(api === undefined ? {} : { port: api.port }), admin_port: admin.port }, 'ready');
   };
   const startsWorkers = async (connection: Promise<NativeConnection>) => {
-    link.replace(await connection);
+    const own = await connection;
+    ended.throwIfAborted();
+    link.replace(own);
     const failing = watchFailingWorkflows(delivering);
     onFailedTask = failing.note;
     const deps = { ...delivering, failing, health, note };
-    workers = await startWorkersAndSweep(await connection, waiting, deps);
+    workers = await startWorkersAndSweep(own, waiting, deps);
     if (role === 'worker') becomeReady();
   };
   const work = native && startsWorkers(native);
@@ -121,8 +124,10 @@ async function run(role: Role, config: Config, log: Logger, ending: AbortControl
   // Every check of a receiver and every refusal that is held listens: Node warns of more than ten.
   setMaxListeners(0, closing.signal);
   const services = { ...delivering, targetPolicy: opened.targetPolicy, readiness, closing: closing.signal };
-  api?.serve(createApi(services));
-  admin.serve((own) => createDesk(services, own));
+  if (!ended.aborted) {
+    api?.serve(createApi(services));
+    admin.serve((own) => createDesk(services, own));
+  }
   if (role !== 'worker') becomeReady();
 
   work?.then(() => workers?.ended).catch((err: unknown) => ending.abort(err));

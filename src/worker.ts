@@ -167,7 +167,7 @@ const noteEveryMs = 5000;
 
 /**
  * Starts the workers once Temporal has what they need, watches both from then on, and says why Temporal refuses a worker.
- * @throws as untilAvailable
+ * @throws as untilAvailable, also the reason why the process ends
  */
 export async function startWorkersAndSweep(
   connection: NativeConnection,
@@ -184,6 +184,7 @@ export async function startWorkersAndSweep(
     for (const check of Object.values(checks)) await check();
   };
   await untilAvailable(waiting, ensureBoth);
+  waiting.ended.throwIfAborted();
   const why = (err: unknown) => inWords(err, config);
   const { shutdown, ended, inUse } = await startWorkers(config, connection, deps);
   metrics.watch('asset_update_retries_under_way', () => inUse().retries);

@@ -33,7 +33,15 @@ describe('A Temporal', () => {
         await service.until('it serves', async () => (await fetch(`${service.url}/readyz`)).ok);
       assert.equal(await service.stop(), 0, role);
     };
-    await Promise.all([endsBy('worker'), endsBy('all')]);
+    const endsEarly = async () => {
+      const service = await beginService({ TEMPORAL_ADDRESS });
+      const isBuilt = async () => (await service.metrics()).includes('asset_update_claims_under_way');
+      await service.until('it waits for Temporal alone', isBuilt);
+      assert.equal(await service.stop(), 0);
+      assert.match(service.stdout, /"ending"/);
+      assert.doesNotMatch(service.stdout, /"ready"/);
+    };
+    await Promise.all([endsBy('worker'), endsBy('all'), endsEarly()]);
   }
 
   async function startsBesideLate() {
