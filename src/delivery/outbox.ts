@@ -41,6 +41,8 @@ const closeWithinMs = 3000;
 const closePollMs = 50;
 /** While starts fail or wait, groups wait at least so long. */
 const restMs = 100;
+/** A timer takes 24 days at most. */
+const maxRestMs = 60_000;
 
 class Collected {
   readonly events: ClaimedEvent[] = [];
@@ -180,7 +182,10 @@ export class Outbox {
         this.#startingGroups = undefined;
         this.#startGroups();
       },
-      Math.max(this.#starts.isCaughtUp ? this.#gathersForMs() : restMs, this.#budget.nextInMs(), 1),
+      Math.min(
+        Math.max(this.#starts.isCaughtUp ? this.#gathersForMs() : restMs, this.#budget.nextInMs(), 1),
+        maxRestMs,
+      ),
     );
   }
 
