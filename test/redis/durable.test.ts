@@ -7,7 +7,7 @@ import { closeDb, type Db } from '../../src/redis/connection/db.js';
 import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { watchStoreHealth } from '../../src/storeMetrics.js';
 import { startOwnRedis } from '../ownRedis.js';
-import { until } from '../receiver.js';
+import { succeeds, until } from '../receiver.js';
 import { connectDb, opened } from '../servers.js';
 
 describe('a durable write', () => {
@@ -154,6 +154,18 @@ describe('a durable write', () => {
     await start([], server.port);
     await isBack;
     await write(scene.db).safe;
+  });
+
+  it('has lines that are opened more and more slowly while the server refuses them', async () => {
+    const { db } = await open(await start(everySecond));
+    await db.redis.config('SET', 'maxclients', 1);
+    const from = performance.now();
+    await assert.rejects(write(db).safe, RedisUnavailable);
+    const refused = async () => /rejected_connections:(\d+)/.exec(await db.redis.info('stats'))?.[1];
+    await until('each was refused ten times', async () => Number(await refused()) >= 20);
+    assert.ok(performance.now() - from > 2000, 'tried ten times a second');
+    await db.redis.config('SET', 'maxclients', 1000);
+    await until('it is safe again', () => succeeds(write(db).safe));
   });
 });
 

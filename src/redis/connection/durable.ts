@@ -9,7 +9,7 @@ import type { Durability } from '../../config.js';
 import { withTimeout } from '../../promises.js';
 import type { StoreHealth } from './health.js';
 import { evaluate } from './library.js';
-import { type Nodes, redirectedMs, watchConnection } from './nodes.js';
+import { type Nodes, redirectedMs, retryStrategy, watchConnection } from './nodes.js';
 import { ignore, isAnswer, isRedirected, needsSomebody, RedisUnavailable, refusalOf } from './unavailable.js';
 
 interface Settings extends Durability {
@@ -97,7 +97,6 @@ const connectionsOfServer = 2;
  * asked again and again (measured: 6 ms instead of 1,002).
  */
 const sliceMs = { alone: 500, withReplicas: 4 };
-const reconnectMs = 100;
 
 interface Connection {
   redis: Redis;
@@ -129,10 +128,12 @@ class DurableServer {
   }
 
   #open(): Connection {
+    // A server that refuses a connection has accepted it before: only an answer ends a row of tries.
+    let tries = 0;
     const redis = this.node.duplicate({
       lazyConnect: false,
       commandTimeout: undefined,
-      retryStrategy: () => reconnectMs,
+      retryStrategy: () => retryStrategy(++tries),
     });
     const connection: Connection = { redis, broken: unconfirmed(), isBusy: false };
     redis.on('close', () => {
@@ -145,7 +146,9 @@ class DurableServer {
       // The other connections may all work; where they do not, they tell why.
       const isAlone = err !== undefined && this.node.status === 'ready';
       if (isAlone && needsSomebody(refusalOf(err))) this.settings.health.note(err, this.#name);
-      if (err === undefined) this.#send();
+      if (err !== undefined) return;
+      tries = 0;
+      this.#send();
     });
     return connection;
   }

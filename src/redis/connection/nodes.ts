@@ -137,7 +137,7 @@ export function watchConnection(redis: Redis, greet: Nodes['greet'], told: (err?
   });
 }
 
-const retryStrategy = (times: number): number => Math.min(50 * times, 500);
+export const retryStrategy = (times: number): number => Math.min(50 * times, 500);
 
 /** What a process learns of its servers, whichever they are. */
 type Known = Pick<Nodes, 'greet' | 'announced' | 'turned' | 'lost'>;
