@@ -54,8 +54,8 @@ export function askNamespace({ connection, workflowService, options }: Client, w
   });
 }
 
-/** Stands for a connection that is replaced by another while its clients are in use. */
-export function replaceable(first: Connection | NativeConnection) {
+/** Stands for a connection that is replaced by another while its clients are in use: it is closed once their last calls have ended. */
+export function replaceable(first: Connection | NativeConnection, withinMs = answerWithinMs) {
   let current = first;
   const connection = new Proxy(first, {
     get(_, name) {
@@ -64,7 +64,9 @@ export function replaceable(first: Connection | NativeConnection) {
     },
   });
   const replace = (next: Connection | NativeConnection) => {
+    const former = current;
     current = next;
+    setTimeout(() => former.close().catch(() => undefined), withinMs).unref();
   };
   return { connection, replace };
 }

@@ -6,12 +6,13 @@ import {
   type CallObserver,
   connect,
   createTemporalClient,
+  replaceable,
   untilAvailable,
 } from '../../src/temporal/connection.js';
 import { ensureSearchAttributes } from '../../src/temporal/searchAttributes.js';
 import { startGrpcProxy, status } from '../grpcProxy.js';
 import { beginService, startService } from '../program.js';
-import { begun, portOf } from '../receiver.js';
+import { begun, portOf, until } from '../receiver.js';
 import { opened, servers, useOpened } from '../servers.js';
 
 describe('A Temporal', () => {
@@ -58,12 +59,17 @@ describe('A Temporal', () => {
   it('that accepts connections and answers nothing in time counts as away', async () => {
     const frozen = opened(createServer((socket) => socket.on('error', () => {})));
     const config = readConfig({ TEMPORAL_ADDRESS: `127.0.0.1:${await portOf(frozen)}` });
-    const connection = opened(connect(config));
+    const first = opened(connect(config));
+    const { connection, replace } = replaceable(first, 300);
     const errors: unknown[] = [];
     const observe: CallObserver = (call, _milliseconds, error) => errors.push([call, error]);
     const client = createTemporalClient(connection, config, observe, 300);
     await assert.rejects(client.workflow.start('enrichment', { workflowId: 'a', taskQueue: 'q' }));
     assert.deepEqual(errors, [['start', 'away']]);
+    const asked = () => first.workflowService.getSystemInfo({}).then(String, String);
+    assert.doesNotMatch(await first.withDeadline(Date.now(), asked), /closed|shut down/);
+    replace(opened(connect(config)));
+    await until('the former is closed', async () => /closed|shut down/.test(await asked()));
   });
 
   it('that is silent while a process starts is told, stops no API and no end', async () => {
