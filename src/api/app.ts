@@ -11,7 +11,7 @@ import { Remembered } from '../http/rates.js';
 import type { Logger } from '../log.js';
 import type { Metrics } from '../metrics.js';
 import { checkMarks, requireData } from '../redis/connection/mark.js';
-import { ignore } from '../redis/connection/unavailable.js';
+import { ignore, isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { fingerprintOf } from '../redis/records/accounts.js';
 import { mountFiles } from '../web/files.js';
 import { consoleFiles } from '../web/page.js';
@@ -145,6 +145,15 @@ export function createStartingApi(services: Pick<Services, 'log' | 'metrics' | '
 
 /** Answers every error of a request that was read. server.ts refuses those that could not be read. */
 function answerErrors(log: Logger, paths: readonly string[]): Step {
+  /** By the name of the cause. */
+  const toldAtMs = new Map<string, number>();
+  /** Why Redis does not serve is told elsewhere. Any other cause is told once a minute. */
+  const levelOf = ({ cause }: ApiError): 'warn' | 'debug' => {
+    if (!(cause instanceof Error) || isRedisUnavailable(cause)) return 'debug';
+    if (performance.now() - (toldAtMs.get(cause.name) ?? Number.NEGATIVE_INFINITY) < 60_000) return 'debug';
+    toldAtMs.set(cause.name, performance.now());
+    return 'warn';
+  };
   return async (ctx, next) => {
     try {
       if (ctx.state.refusal) throw ctx.state.refusal;
@@ -158,7 +167,8 @@ function answerErrors(log: Logger, paths: readonly string[]): Step {
         const { name: type, message, stack } = err as Error;
         log.error({ err: { type, message, stack }, request_id }, 'unexpected error');
       }
-      if (known?.status === 503) log.debug({ reason: joinCauses(known), request_id }, 'answered 503');
+      if (known?.status === 503)
+        log[levelOf(known)]({ reason: joinCauses(known), request_id }, 'answered 503');
       const answered = known ?? new ApiError('server_error', 'Something went wrong on our side');
       ctx.status = answered.status;
       ctx.state.isOurs = ['server_error', 'temporarily_unavailable'].includes(answered.code);

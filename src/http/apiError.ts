@@ -86,6 +86,6 @@ export function toApiError(err: unknown): ApiError | undefined {
   const isPassing = err instanceof TooBusy || err instanceof ChangeRefused || err instanceof SecretUnreadable;
   if (isPassing || isRedisUnavailable(err)) return unavailable(err);
   if (err instanceof ResolverUnavailable)
-    return new ApiError('resolver_unavailable', err.message, { 'Retry-After': '5' });
+    return new ApiError('resolver_unavailable', err.message, { 'Retry-After': '5' }, err);
   return undefined;
 }

@@ -3,7 +3,7 @@ import { getRegistration, resetRegistration } from '../../src/redis/records/regi
 import { startProxy } from '../proxy.js';
 import { startReceiver, until, verifies } from '../receiver.js';
 import { forTest, itWithOneRedis, opened, openForSuite, servers } from '../servers.js';
-import { type Customer, type Harness, newCustomer, startHarness } from '../service.js';
+import { type Customer, type Harness, keptLog, newCustomer, startHarness } from '../service.js';
 
 const url = 'http://127.0.0.1:9/hook?key=a%2Fb&to=c';
 const encoded = encodeURIComponent(url);
@@ -11,8 +11,10 @@ const encoded = encodeURIComponent(url);
 const unpaced = { ACCOUNT_RATE_PER_SECOND: '10000' };
 
 describe('POST /register_push_notifications', () => {
+  const { lines, log } = keptLog('warn');
   const h = openForSuite(() =>
     startHarness({ ...unpaced, OPERATOR_CONTACT: 'ops at example', OWN_PORTS: '3999' }, 'api', {
+      log,
       async lookup(host) {
         if (host === 'private.example') return [{ address: '10.0.0.1', family: 4 }];
         throw Object.assign(new Error(), { code: host === 'silent.example' ? 'EAI_AGAIN' : 'ENOTFOUND' });
@@ -103,7 +105,7 @@ describe('POST /register_push_notifications', () => {
     ['with an address that is not public', 'https://10.0.0.1/', 'url_not_public', /./],
     ['with a name whose address is not public', 'https://private.example/', 'url_not_public', /./],
     ['one of the service’s own', 'http://127.0.0.1:3999/hook', 'url_own_address', /./],
-    // With Retry-After, as the description says.
+    // With Retry-After, as the description says; the log says it once a minute.
     ['whose resolver is silent', 'https://silent.example/', 'resolver_unavailable', /name servers that/],
   ] as const) {
     const status = code === 'resolver_unavailable' ? 503 : 400;
@@ -112,6 +114,10 @@ describe('POST /register_push_notifications', () => {
       assert.equal(answer.body.code, code);
       await assertError(answer, status, says);
       assert.equal(await stored(), undefined);
+      if (status === 400) return;
+      assert.equal((await register(target)).status, status);
+      const told = lines.filter(({ msg }) => msg === 'answered 503');
+      assert.deepEqual([told.length, String(told[0]?.reason).match(says)?.length], [1, 1]);
     });
   }
 
