@@ -106,14 +106,19 @@ describe('An installation without SECRETS_KEY', () => {
   after(() => service.stop());
 
   it('has settings that differ named by the log of the process that starts, and by doctor', async () => {
-    const second = await startService({ ...plain, OWED_RETENTION_DAYS: '20', RETRY_SCHEDULE_SECONDS: '5' });
-    const warned = second.said().match(/"setting":"\w+"/g);
-    assert.deepEqual(warned, ['"setting":"RETRY_SCHEDULE_SECONDS"', '"setting":"OWED_RETENTION_DAYS"']);
+    const others = {
+      OWED_RETENTION_DAYS: '20',
+      RETRY_SCHEDULE_SECONDS: '5',
+      SOURCE_ADDRESSES: '198.51.100.7',
+    };
+    const second = await startService({ ...plain, ...others });
+    const warned = second.said().match(/(?<="setting":")\w+/g);
+    assert.deepEqual(warned, ['RETRY_SCHEDULE_SECONDS', 'OWED_RETENTION_DAYS', 'SOURCE_ADDRESSES']);
     await second.stop();
     const doctor = await cli.run(['doctor']);
     assert.match(
       doctor.stdout,
-      /^warn +settings alike .*RETRY_SCHEDULE_SECONDS is [\d,]+ here, 5 there; OWED_RETENTION_DAYS is 30 here, 20 there/m,
+      /^warn +settings alike .*RETRY_SCHEDULE_SECONDS is [\d,]+ here, 5 there; OWED_RETENTION_DAYS is 30 here, 20 there; SOURCE_ADDRESSES is none here, 198\.51\.100\.7 there/m,
     );
   });
 

@@ -108,9 +108,12 @@ export async function differingSettings(db: Db, config: Config) {
   const text = await db.redis.hget(db.global.installation, 'settings');
   const noted: Record<string, unknown> = JSON.parse(text ?? '{}');
   return Object.entries(alikeSettings(config))
-    .map(([setting, value]) => ({ setting, here: String(value), there: String(noted[setting] ?? value) }))
+    .map(([setting, value]) => ({ setting, here: inWords(value), there: inWords(noted[setting] ?? value) }))
     .filter(({ here, there }) => here !== there);
 }
+
+/** A list may be empty. */
+const inWords = (value: unknown) => String(value) || 'none';
 
 /** The settings that decide about what all processes share. */
 const alike = [
@@ -128,6 +131,7 @@ const alike = [
   'WORKFLOWS_PER_SECOND',
   'REDIS_DURABILITY',
   'REDIS_ACK_REPLICAS',
+  'SOURCE_ADDRESSES',
 ] as const;
 
 const alikeSettings = (config: Config): Record<string, unknown> =>
