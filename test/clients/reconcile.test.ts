@@ -18,8 +18,13 @@ async function run(program: string, args: string[], stored: string, more: NodeJS
   const env = { PATH: process.env.PATH, CLIENT_ID: clientId, CLIENT_SECRET: clientSecret, ...more };
   const child = spawn(program, args, { env });
   let [out, said] = ['', ''];
+  // The reader begins once all is printed, unless the program prints no faster than it is read.
+  if (program === process.execPath) child.stdout.pause();
   child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text));
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    said += text;
+    if (said.includes(' missing,')) child.stdout.resume();
+  });
   child.stdin.end(stored);
   const status = await new Promise<number>((resolve) => child.once('close', (code) => resolve(code ?? -1)));
   const lines = out.split('\n').filter((line) => line !== '');
@@ -112,6 +117,15 @@ for (const [name, reconcile] of Object.entries(tools)) {
       const since = ago(60);
       assert.equal((await reconcile(url(), table, since)).status, 1);
       assert.ok(service.received.some(({ path }) => path.includes(`since=${encodeURIComponent(since)}`)));
+    });
+
+    it('names each of 20,000 also where its reader begins late', async () => {
+      const pages = Array.from({ length: 2 }, (_, page) =>
+        Array.from({ length: 10_000 }, (_, n) => update(`vid-${page}-${n}`, 'msg_1', 90)),
+      );
+      serve(service, pages);
+      const { missing, status } = await reconcile(url(), '\t');
+      assert.deepEqual([missing.length, status], [20_000, 1]);
     });
 
     it('exits 0 if nothing is missing', async () => {

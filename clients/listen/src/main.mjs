@@ -57,8 +57,8 @@ if (secret !== undefined) {
 }
 
 process.stdout.on('error', (/** @type {NodeJS.ErrnoException} */ { code }) => {
-  // A reader that closes early (`| head`) is not a failure.
-  if (code === 'EPIPE') process.exit(exit.done);
+  // A reader that closes early (`| head`) is not a failure; what `end` was told stays.
+  if (code === 'EPIPE') process.exit();
   say(`Cannot print: ${code}`);
   process.exit(exit.failed);
 });
@@ -102,7 +102,7 @@ server.listen(port, host, () => {
 for (const signal of ['SIGINT', 'SIGTERM']) {
   process.once(signal, () => {
     say(`${counts.good} good, ${counts.duplicate} of them duplicates; ${counts.bad} bad.`);
-    process.exit(exit.done);
+    void end(exit.done);
   });
 }
 
@@ -115,7 +115,7 @@ async function follow() {
   // No request could carry it, and the error would quote it.
   if (!/^[!-~]+$/.test(token)) refuse('ACCESS_TOKEN is no access token: one line of visible ASCII.');
   if (replay !== undefined && forward === undefined) refuse('--replay needs --forward: the URL to post to.');
-  for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(exit.done));
+  for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => void end(exit.done));
   const access = { url: updates, token, clientToken: client };
   /** @param {unknown} value @param {string} words */
   const show = (value, words) => void process.stdout.write(json ? `${JSON.stringify(value)}\n` : words);
@@ -134,12 +134,22 @@ async function follow() {
   if (replay !== undefined) {
     const platform_id = await told(access, `notifications/${encodeURIComponent(replay)}`, 'platform_id');
     const update = { platform_id, notification_id: replay, updated_at: new Date().toISOString() };
-    process.exit((await tell(update)) === null ? exit.failed : exit.done);
+    await end((await tell(update)) === null ? exit.failed : exit.done);
   }
   if (stored !== undefined) await compare(access, show);
   const refusal = await followUpdates(access, tell, say);
   say(`The service refuses to list updates: ${refusal}`);
-  process.exit(exit.failed);
+  return await end(exit.failed);
+}
+
+/**
+ * Ends once everything is printed: a pipe takes it only as fast as its reader reads.
+ * @param {number} status
+ * @returns {Promise<never>}
+ */
+function end(status) {
+  process.exitCode = status;
+  return new Promise(() => process.stdout.write('', (err) => void (err ?? process.exit())));
 }
 
 /**
@@ -155,7 +165,7 @@ async function compare(access, show) {
   }
   for (const update of found.missing) show(update, updateInWords(update));
   say(`${found.missing.length} of ${found.compared} missing, until ${found.until}.`);
-  process.exit(found.missing.length > 0 ? exit.failed : exit.done);
+  await end(found.missing.length > 0 ? exit.failed : exit.done);
 }
 
 function readStored() {
