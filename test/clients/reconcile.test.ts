@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { UpdatesClient } from '../../clients/node/src/client.js';
+import { startProgram } from '../program.js';
 import { type Receiver, startReceiver } from '../receiver.js';
 import { forTest } from '../servers.js';
 
@@ -143,3 +144,21 @@ for (const [name, reconcile] of Object.entries(tools)) {
     });
   });
 }
+
+describe('clients/listen', () => {
+  it('exits 1 if it is interrupted before --reconcile or --replay has come to its end', async () => {
+    const silent = await startReceiver();
+    silent.answer = () => 'hang';
+    const follow = [join(clients, 'listen/src/main.mjs'), '--updates', silent.url, '--client', clientToken];
+    for (const [asked, ...once] of [
+      ['1', '--reconcile', '/dev/null'],
+      ['2', '--replay', 'msg_1', '--forward', silent.url],
+    ]) {
+      const env = { ACCESS_TOKEN: 'token' };
+      const program = startProgram(process.execPath, [...follow, ...once], { env });
+      await program.until('it asks', async () => silent.received.length === Number(asked));
+      assert.equal(await program.stop(), 1);
+      assert.match(program.stderr, /^Interrupted: --re/);
+    }
+  });
+});

@@ -42,8 +42,8 @@ Environment:
   NO_COLOR           no colours
 
 A request without a valid signature is answered 401.
-Exit status: 0 ended by Ctrl-C, 1 it could not listen, follow or replay, or --reconcile found something missing,
-2 wrong usage.`,
+Exit status: 0 ended by Ctrl-C, 1 it could not listen, follow or replay, --replay or --reconcile was interrupted,
+or --reconcile found something missing, 2 wrong usage.`,
   )
   .showHelpAfterError('(--help shows the usage)')
   .exitOverride((err) => process.exit(err.exitCode === 0 ? exit.done : exit.wrongUsage));
@@ -115,7 +115,12 @@ async function follow() {
   // No request could carry it, and the error would quote it.
   if (!/^[!-~]+$/.test(token)) refuse('ACCESS_TOKEN is no access token: one line of visible ASCII.');
   if (replay !== undefined && forward === undefined) refuse('--replay needs --forward: the URL to post to.');
-  for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => void end(exit.done));
+  const interrupt = () => {
+    if (replay === undefined && stored === undefined) return void end(exit.done);
+    say(`Interrupted: --${stored === undefined ? 'replay' : 'reconcile'} has not come to its end.`);
+    process.exit(exit.failed);
+  };
+  for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, interrupt);
   const access = { url: updates, token, clientToken: client };
   /** @param {unknown} value @param {string} words */
   const show = (value, words) => void process.stdout.write(json ? `${JSON.stringify(value)}\n` : words);
