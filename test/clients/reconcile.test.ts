@@ -35,12 +35,14 @@ async function run(program: string, args: string[], stored: string, more: NodeJS
 const tools: Record<string, Tool> = {
   'clients/node': async (url, stored, since) => {
     const rows = stored.split('\n').map((line) => line.split('\t') as [string, string]);
-    const reader = new UpdatesClient({ url, clientId, clientSecret });
+    const told: string[] = [];
+    const onRetry = (reason: string) => void told.push(reason);
+    const reader = new UpdatesClient({ url, clientId, clientSecret, onRetry });
     const sinceMs = since === undefined ? {} : { sinceMs: Date.parse(since) };
     try {
       const found = await reader.reconcile(rows, { clientToken, ...sinceMs });
       const { missing, compared, until, complete_since } = found;
-      const said = `${missing.length} of ${compared} missing, until ${until}; since ${complete_since}`;
+      const said = `${told} ${missing.length} of ${compared} missing, until ${until}; since ${complete_since}`;
       return { missing, said, status: Math.min(missing.length, 1) };
     } catch (err) {
       return { missing: [], said: String(err), status: 1 };
@@ -111,6 +113,7 @@ for (const [name, reconcile] of Object.entries(tools)) {
       );
       const table = 'stored\tmsg_1\nold\tmsg_0\nother\tmsg_9';
       const { missing, said, status } = await reconcile(url(), table);
+      assert.match(said, /503.*ask/);
       assert.deepEqual(missing, [lost, unsent, update('old', 'msg_4', 40)], said);
       assert.equal(status, 1);
       assert.match(said, /3 of 4 missing, until /);

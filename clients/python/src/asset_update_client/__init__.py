@@ -62,7 +62,8 @@ class CallRefused(Exception):
 
 
 def _log_retry(reason: str, events: int) -> None:
-    logging.getLogger(__name__).warning("%s; %d events are sent again", reason, events)
+    again = f"{events} events are sent again" if events else "updates are asked for again"
+    logging.getLogger(__name__).warning("%s; %s", reason, again)
 
 
 class _Service:
@@ -75,7 +76,7 @@ class _Service:
         client_secret: str,
         on_retry: Callable[[str, int], None] = _log_retry,
     ) -> None:
-        """`on_retry` is told why a call is sent again, and how many events it has, once for each batch.
+        """`on_retry` is told why a call is sent again, and how many events it has (0: it reads), at the first failure in a row.
 
         Raises ValueError if `url` is not an http or https address without blanks, user, query and fragment.
         """
@@ -129,6 +130,12 @@ class _Service:
         except (OSError, http.client.HTTPException, ValueError) as error:
             return 0, f"no answer ({error})", 0
 
+    def _back_off(self, failures: int, status: int, answer: Any, wait: int, events: int) -> None:
+        if failures == 0:
+            asked = f", to wait {wait} s" if wait else ""
+            self._on_retry(f"{status or answer}{asked}", events)
+        time.sleep(max(wait, min(2**failures, 100) / 10) * (1 + random.random() / 4))
+
 
 class Publisher(_Service):
     _scope = "enrichments"
@@ -174,10 +181,7 @@ class Publisher(_Service):
                 _check_passing(status, answer)
             events = unknown
             if events:
-                if failures == 0:
-                    asked = f", to wait {wait} s" if wait else ""
-                    self._on_retry(f"{status or answer}{asked}", len(events))
-                _back_off(failures, wait)
+                self._back_off(failures, status, answer, wait, len(events))
                 failures += 1
 
 
@@ -232,7 +236,7 @@ class Updates(_Service):
             if status == 200:
                 return answer
             _check_passing(status, answer)
-            _back_off(failures, wait)
+            self._back_off(failures, status, answer, wait, 0)
             failures += 1
 
 
@@ -240,10 +244,6 @@ def _check_passing(status: int, answer: Any) -> None:
     """Raises CallRefused where the same call cannot succeed later."""
     if status not in (0, 408, 429) and status < 500:
         raise CallRefused(f"{status} {answer}")
-
-
-def _back_off(failures: int, wait: int) -> None:
-    time.sleep(max(wait, min(2**failures, 100) / 10) * (1 + random.random() / 4))
 
 
 def _time_of(text: str) -> datetime:

@@ -23,7 +23,7 @@ def main() -> None:
     except (ValueError, KeyError):
         sys.exit(__doc__)
     try:
-        done = Updates(url, client_id, client_secret).reconcile(client_token, read_stored(), *since)
+        done = Updates(url, client_id, client_secret, warn).reconcile(client_token, read_stored(), *since)
     except (CallRefused, ValueError) as error:
         sys.exit(f"refused: {error}")
     except KeyboardInterrupt:
@@ -33,6 +33,10 @@ def main() -> None:
     reach = f", complete since {done['complete_since']}" if done["complete_since"] else ""
     print(f"{len(done['missing'])} of {done['compared']} missing, until {done['until']}{reach}", file=sys.stderr)
     sys.exit(bool(done["missing"]))
+
+
+def warn(reason: str, _: int) -> None:
+    print(f"{sys.argv[1]}: {reason}; updates are asked for again", file=sys.stderr)
 
 
 def read_stored() -> Iterator[tuple[str, str]]:
