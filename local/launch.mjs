@@ -332,7 +332,7 @@ function lock() {
   for (let told = false; ; told = true) {
     try {
       // A lock names its process from its first moment: a full disk would leave an empty one, which nobody removes.
-      writeFileSync(draft, String(process.pid));
+      writeFileSync(draft, markOf(process.pid));
       linkSync(draft, file);
       break;
     } catch (err) {
@@ -340,8 +340,9 @@ function lock() {
     } finally {
       rmSync(draft, { force: true });
     }
-    const holder = Number(read(file));
-    if (holder && !isAlive(holder)) rmSync(file, { force: true });
+    const held = read(file);
+    const holder = Number.parseInt(held, 10);
+    if (held !== undefined && held !== markOf(holder)) rmSync(file, { force: true });
     else if (!told) say(`waiting for another start in this folder (process ${holder}, ${file})`);
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100);
   }
@@ -353,12 +354,19 @@ function lock() {
   };
 }
 
-function isAlive(pid) {
+/** As local/processMark.ts marks a process: after a reboot, or in a container, its pid is another's. Empty: it has ended. */
+function markOf(pid) {
+  if (!existsSync('/proc/self/stat')) {
+    const env = { ...process.env, LC_ALL: 'C', TZ: 'UTC' };
+    const { stdout } = spawnSync('ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8', env });
+    return stdout ? `${pid} ${stdout.trim()}` : '';
+  }
   try {
-    process.kill(pid, 0);
-    return true;
-  } catch (err) {
-    return err.code === 'EPERM';
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    const [state, ...rest] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return /[ZX]/.test(state) ? '' : `${pid} ${read('/proc/sys/kernel/random/boot_id').trim()} ${rest[18]}`;
+  } catch {
+    return '';
   }
 }
 

@@ -103,6 +103,8 @@ describe('npm start', () => {
       ['ulimit -f 0', 'EFBIG: '],
       ['touch .cache', 'EEXIST: .*\\.cache'],
       ['true', 'ENOENT: .*package-lock\\.json'],
+      // Left before a reboot, after which another process has the pid.
+      [`mkdir .cache; echo ${process.pid} boot 1 > .cache/launch.lock`, 'ENOENT: .*package-lock\\.json'],
     ] as const) {
       const { dir } = await open();
       for (const name of ['local/launch.mjs', 'package.json']) cpSync(name, join(dir, name));
