@@ -41,9 +41,9 @@ const tools: Record<string, Tool> = {
     const sinceMs = since === undefined ? {} : { sinceMs: Date.parse(since) };
     try {
       const found = await reader.reconcile(rows, { clientToken, ...sinceMs });
-      const { missing, compared, until, complete_since } = found;
-      const said = `${told} ${missing.length} of ${compared} missing, until ${until}; since ${complete_since}`;
-      return { missing, said, status: Math.min(missing.length, 1) };
+      const { missing, compared, nothing_compared, until, complete_since } = found;
+      const said = `${told} ${missing.length} of ${compared} missing, until ${until}; since ${complete_since}${nothing_compared ? ': nothing was compared' : ''}`;
+      return { missing, said, status: missing.length > 0 || nothing_compared ? 1 : 0 };
     } catch (err) {
       return { missing: [], said: String(err), status: 1 };
     }
@@ -137,6 +137,14 @@ for (const [name, reconcile] of Object.entries(tools)) {
       const { missing, said, status } = await reconcile(url(), 'a\tmsg_1\nb\tmsg_2\n'.trimEnd());
       assert.deepEqual([missing, status], [[], 0], said);
       assert.match(said, /0 of 2 missing/);
+    });
+
+    it('exits 1 and says so if nothing was delivered since the time that is compared', async () => {
+      serve(service, [[update('a', 'msg_1', 10)]]);
+      const { said, status } = await reconcile(url(), 'a\tmsg_1', ago(20));
+      assert.match(said, /0 of 0 missing/);
+      assert.match(said, /nothing was compared/i);
+      assert.equal(status, 1);
     });
 
     it('exits 1 and says why if the service refuses', async () => {

@@ -43,7 +43,7 @@ Environment:
 
 A request without a valid signature is answered 401.
 Exit status: 0 ended by Ctrl-C, 1 it could not listen, follow or replay, --replay or --reconcile was interrupted,
-or --reconcile found something missing, 2 wrong usage.`,
+or --reconcile found something missing or had nothing to compare yet, 2 wrong usage.`,
   )
   .showHelpAfterError('(--help shows the usage)')
   .exitOverride((err) => process.exit(err.exitCode === 0 ? exit.done : exit.wrongUsage));
@@ -170,7 +170,8 @@ async function compare(access, show) {
   }
   for (const update of found.missing) show(update, updateInWords(update));
   say(`${found.missing.length} of ${found.compared} missing, until ${found.until}.`);
-  await end(found.missing.length > 0 ? exit.failed : exit.done);
+  if (found.nothing_compared) say(`Nothing was compared: updates since ${since} may still be owed.`);
+  await end(found.missing.length > 0 || found.nothing_compared ? exit.failed : exit.done);
 }
 
 function readStored() {

@@ -88,7 +88,7 @@ const settledMs = 300_000;
  * @param {string} stored lines of `platform_id`, a tab and `webhook-id`
  * @param {string | undefined} since RFC 3339
  * @param {(words: string) => void} say
- * @returns {Promise<{ missing: Update[], compared: number, until: string } | string>} or the refusal
+ * @returns {Promise<{ missing: Update[], compared: number, until: string, nothing_compared: boolean } | string>} or the refusal
  */
 export async function reconcile(access, stored, since, say) {
   const held = new Set(stored.split(/\r?\n/));
@@ -120,6 +120,7 @@ export async function reconcile(access, stored, since, say) {
       ({ updated_at }) => Date.parse(updated_at) >= from && Date.parse(updated_at) <= until,
     );
     const missing = compared.filter((one) => !held.has(`${one.platform_id}\t${one.notification_id}`));
-    return { missing, compared: compared.length, until: new Date(until).toISOString() };
+    const reach = { until: new Date(until).toISOString(), nothing_compared: until < from };
+    return { missing, compared: compared.length, ...reach };
   }
 }

@@ -62,6 +62,8 @@ export interface Reconciled {
   missing: Update[];
   /** How many assets were compared. */
   compared: number;
+  /** `until` is before `sinceMs`: updates since then may still be owed. Nothing missing says nothing then. */
+  nothing_compared: boolean;
   /** Updates until then were compared; ISO 8601. */
   until: string;
   /** From when the service's list is complete; ISO 8601. */

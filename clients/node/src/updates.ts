@@ -109,6 +109,7 @@ export class UpdatesClient {
     return {
       missing,
       compared: compared.length,
+      nothing_compared: untilMs < sinceMs,
       until,
       ...(completeSince && { complete_since: completeSince }),
     };

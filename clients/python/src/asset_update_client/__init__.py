@@ -53,6 +53,7 @@ class Reconciled(TypedDict):
 
     missing: list[dict[str, Any]]  # as GET /updates lists them; without notification_id no notification was made
     compared: int  # assets
+    nothing_compared: bool  # `until` is before `since`: updates since then may still be owed
     until: str  # updates until then were compared
     complete_since: str | None  # from when the service's list is complete
 
@@ -224,6 +225,7 @@ class Updates(_Service):
         return {
             "missing": missing,
             "compared": len(compared),
+            "nothing_compared": last < first,
             "until": last.isoformat(timespec="milliseconds"),
             "complete_since": complete_since,
         }

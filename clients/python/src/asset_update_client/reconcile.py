@@ -2,7 +2,7 @@
 
 Compares what a receiver has stored, on standard input one line of `platform_id`, a tab and `webhook-id` for each notification, with
 the client's updates since SINCE (RFC 3339), and prints each update that is missing as a line of JSON. Exit status 1 if one is
-missing, or the service refuses the call, or a line has no tab.
+missing, or nothing since SINCE can be compared yet, or the service refuses the call, or a line has no tab.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def main() -> None:
         print(json.dumps(update))
     reach = f", complete since {done['complete_since']}" if done["complete_since"] else ""
     print(f"{len(done['missing'])} of {done['compared']} missing, until {done['until']}{reach}", file=sys.stderr)
-    sys.exit(bool(done["missing"]))
+    if done["nothing_compared"]:
+        print(f"nothing was compared: updates since {since[0]} may still be owed", file=sys.stderr)
+    sys.exit(bool(done["missing"]) or done["nothing_compared"])
 
 
 def warn(reason: str, _: int) -> None:
