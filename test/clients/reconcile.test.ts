@@ -2,11 +2,14 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { UpdatesClient } from '../../clients/node/src/client.js';
+import { notificationRequest } from '../../src/outgoing/notification.js';
+import { foreign } from '../examples/vectors.js';
 import { startProgram } from '../program.js';
 import { type Receiver, startReceiver } from '../receiver.js';
 import { forTest } from '../servers.js';
 
 const clients = join(import.meta.dirname, '../../clients');
+const listen = join(clients, 'listen/src/main.mjs');
 const [clientId, clientSecret, clientToken] = ['account', 'secret', 'SITE'];
 
 type Update = Record<'platform_id' | 'updated_at', string> & { notification_id?: string };
@@ -66,7 +69,7 @@ const tools: Record<string, Tool> = {
     run(
       process.execPath,
       [
-        ...[join(clients, 'listen/src/main.mjs'), '--updates', url, '--client', clientToken],
+        ...[listen, '--updates', url, '--client', clientToken],
         ...['--reconcile', '-', '--json', ...(since === undefined ? [] : ['--since', since])],
       ],
       stored,
@@ -157,10 +160,30 @@ for (const [name, reconcile] of Object.entries(tools)) {
 }
 
 describe('clients/listen', () => {
+  it('posts with the headers of a notification, and the time of its update', async () => {
+    const service = await startReceiver();
+    service.answer = ({ path }) =>
+      path.startsWith('/hook/')
+        ? { status: 200, body: '{"platform_id":"vid-9","accepted_at":"2026-01-31T12:00:00.123Z"}' }
+        : 204;
+    const env = { ACCESS_TOKEN: 'token', SIGNING_SECRETS: foreign };
+    const forward = ['--forward', service.url.replace('/hook', '/to'), '--replay', 'msg_1'];
+    const args = [listen, '--updates', service.url, '--client', clientToken, ...forward];
+    assert.equal(await startProgram(process.execPath, args, { env }).ended, 0);
+    const { headers = {}, body } = service.received[1] ?? {};
+    const updatedAt = String(Date.parse('2026-01-31T12:00:00.123Z'));
+    const notification = { notificationId: 'msg_1', clientToken, platformId: 'vid-9', updatedAt };
+    const now = Number(headers['webhook-timestamp']) * 1000;
+    const expected = notificationRequest(notification, [foreign], now);
+    const agent = { 'user-agent': 'asset-update-listen' };
+    assert.equal(body, expected.body);
+    assert.deepEqual({ ...headers, ...expected.headers, ...agent }, headers);
+  });
+
   it('exits 1 if it is interrupted before --reconcile or --replay has come to its end', async () => {
     const silent = await startReceiver();
     silent.answer = () => 'hang';
-    const follow = [join(clients, 'listen/src/main.mjs'), '--updates', silent.url, '--client', clientToken];
+    const follow = [listen, '--updates', silent.url, '--client', clientToken];
     for (const [asked, ...once] of [
       ['1', '--reconcile', '/dev/null'],
       ['2', '--replay', 'msg_1', '--forward', silent.url],

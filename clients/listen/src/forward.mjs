@@ -30,11 +30,14 @@ export function createForwarder({ to, secrets, clientToken }) {
     const now = new Date();
     const headers = {
       'content-type': 'application/json',
+      accept: '*/*',
       'user-agent': 'asset-update-listen',
       'webhook-id': id,
       'webhook-timestamp': String(Math.floor(now.getTime() / 1000)),
       'webhook-signature': webhooks.map((one) => one.sign(id, now, body)).join(' '),
       'webhook-client-token': clientToken,
+      'webhook-updated-at': String(Date.parse(update.updated_at)),
+      'webhook-attempt': '1',
     };
     const began = performance.now();
     const signal = AbortSignal.timeout(atMostMs);

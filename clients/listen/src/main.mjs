@@ -127,7 +127,7 @@ async function follow() {
   /** @type {(update: import('./updates.mjs').Update) => unknown} */
   let tell = (update) => show(update, updateInWords(update));
   if (forward !== undefined) {
-    secrets[0] ??= await told(access, 'push_notifications/signing_secret', 'signing_secret');
+    secrets[0] ??= (await told(access, 'push_notifications/signing_secret', 'signing_secret')).signing_secret;
     verifierOf(secrets);
     const post = createForwarder({ to: forward, secrets, clientToken: client });
     tell = async (update) => {
@@ -137,9 +137,10 @@ async function follow() {
     };
   }
   if (replay !== undefined) {
-    const platform_id = await told(access, `notifications/${encodeURIComponent(replay)}`, 'platform_id');
-    const update = { platform_id, notification_id: replay, updated_at: new Date().toISOString() };
-    await end((await tell(update)) === null ? exit.failed : exit.done);
+    const path = `notifications/${encodeURIComponent(replay)}`;
+    const { platform_id, accepted_at: updated_at } = await told(access, path, 'platform_id');
+    const answered = await tell({ platform_id, notification_id: replay, updated_at });
+    await end(answered === null ? exit.failed : exit.done);
   }
   if (stored !== undefined) await compare(access, show);
   const refusal = await followUpdates(access, tell, say);
@@ -186,12 +187,12 @@ function readStored() {
  * Asks the service once; ends where it refuses.
  * @param {import('./updates.mjs').Access} access
  * @param {string} path
- * @param {string} member of its answer
- * @returns {Promise<string>}
+ * @param {string} member which its answer has
+ * @returns {Promise<any>}
  */
 async function told(access, path, member) {
   const { status: code, body } = await ask(access, path);
-  if (code === 200 && body[member]) return body[member];
+  if (code === 200 && body[member]) return body;
   say(`The service refuses ${path}: ${code || 'no answer'}: ${body.msg}`);
   return process.exit(exit.failed);
 }
