@@ -143,7 +143,7 @@ describe('clients/listen', () => {
         ACCESS_TOKEN: publisher.token,
       });
     const following = follow();
-    await following.until('it follows', async () => /1 earlier/.test(following.stderr));
+    await following.until('it follows', async () => /from now on/.test(following.stderr));
     await publisher.publish(client_token, 'video-1');
     await following.until('it shows the update', async () => following.stdout.endsWith('\n'));
     assert.equal(JSON.parse(following.stdout).platform_id, 'video-1');
@@ -197,7 +197,7 @@ describe('clients/listen', () => {
         ACCESS_TOKEN: publisher.token,
       });
     const forwarding = forward(`${listen.url}/hook`);
-    await forwarding.until('it follows', async () => /earlier/.test(forwarding.stderr));
+    await forwarding.until('it follows', async () => /from now on/.test(forwarding.stderr));
     await publisher.publish(client_token, 'video-1');
     const [first] = await seen(1);
     assert.deepEqual([first?.signature, first?.path, first?.answered], ['good', '/hook', 204]);

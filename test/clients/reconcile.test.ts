@@ -180,6 +180,24 @@ describe('clients/listen', () => {
     assert.deepEqual({ ...headers, ...expected.headers, ...agent }, headers);
   });
 
+  it('follows from now on after one call, however many updates there were', async () => {
+    const service = await startReceiver();
+    service.answer = ({ path }) => {
+      if (path.includes('wait=20')) return 'hang';
+      const { length } = service.received;
+      const more = { has_more: !path.includes('since=') && length < 3, next_cursor: String(length) };
+      return { status: 200, body: JSON.stringify({ updates: [], ...more }) };
+    };
+    const args = [listen, '--updates', service.url, '--client', clientToken];
+    const program = startProgram(process.execPath, args, { env: { ACCESS_TOKEN: 'token' } });
+    await program.until('it waits', async () => service.received.at(-1)?.path.includes('wait=20'));
+    assert.equal(await program.stop(), 0);
+    assert.deepEqual(
+      [service.received.length, program.stderr],
+      [2, 'Follows the updates of SITE from now on.\n'],
+    );
+  });
+
   it('exits 1 if it is interrupted before --reconcile or --replay has come to its end', async () => {
     const silent = await startReceiver();
     silent.answer = () => 'hang';

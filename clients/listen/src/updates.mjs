@@ -44,17 +44,18 @@ export const whyUnanswered = ({ message, code, cause }) =>
  * @returns {Promise<string>} the refusal
  */
 export async function followUpdates(access, tell, say) {
-  let [cursor, earlier, isNow] = ['', 0, false];
+  let [cursor, isNow] = ['', false];
   for (;;) {
-    const query = { limit: '1000', wait: isNow ? String(waitSeconds) : '0', ...(cursor && { cursor }) };
+    // The service takes its own time where this clock is ahead; where it is behind, earlier ones come first.
+    const place = cursor ? { cursor } : { since: new Date().toISOString() };
+    const query = { limit: '1000', wait: isNow ? String(waitSeconds) : '0', ...place };
     const { status, body, retryAfter } = await ask(access, 'updates', query);
     if (status === 200 && Array.isArray(body.updates)) {
       cursor = body.next_cursor;
       if (isNow) for (const update of body.updates) await tell(update);
-      else earlier += body.updates.length;
-      if (!isNow && !body.has_more) {
+      else if (!body.has_more) {
         isNow = true;
-        say(`Follows the updates of ${access.clientToken}; ${earlier} earlier ones are not shown.`);
+        say(`Follows the updates of ${access.clientToken} from now on.`);
       }
       continue;
     }
