@@ -90,6 +90,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       ALLOW_HTTP_TARGETS: 'true',
       ALLOWED_TARGET_CIDRS: '127.0.0.0/8',
       OWN_PORTS: [...ports, redis?.port, temporal?.port].filter(Boolean).join(','),
+      // No token ends within a run.
+      ACCESS_TOKEN_TTL_SECONDS: '86400',
       // Each request is still checked against the limits.
       ...(!options.defaultLimits && { TOKEN_RATE_PER_SECOND: '1000000', ACCOUNT_RATE_PER_SECOND: '1000000' }),
       ...options.env,
