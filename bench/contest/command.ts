@@ -1,6 +1,6 @@
 /** `npm run bench -- contest`: this service and others under the same loads and faults, in turn. Method: docs/contest.md. */
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { Command } from 'commander';
@@ -50,7 +50,9 @@ async function contest(named: string[], options: Options): Promise<void> {
     const first = (results.runs.length - 1 + round) % contestants.length;
     for (const one of [...contestants.slice(first), ...contestants.slice(0, first)]) {
       results.entries.push(...(await compete(one, chosen)));
-      writeFileSync(out, `${JSON.stringify(results, null, 1)}\n`);
+      // What is cut off here leaves the results of all former runs.
+      writeFileSync(`${out}.draft`, `${JSON.stringify(results, null, 1)}\n`);
+      renameSync(`${out}.draft`, out);
     }
   }
   console.log(`${markdown(results)}\n\nResults: ${out}`);
