@@ -94,16 +94,20 @@ export async function startChild(options: ChildOptions): Promise<Child> {
   return started;
 }
 
+type Check = () => Promise<boolean | 'loading'>;
+
 const answerWithinMs = 3000;
 
-/** Polls until `check` holds. @throws Error with the log's end when the child ends first, or after `timeoutMs` */
-export async function waitUntilReady(
-  child: Child,
-  check: () => Promise<boolean>,
-  timeoutMs: number,
-): Promise<void> {
-  const end = Date.now() + timeoutMs;
-  while (!(await answersInTime(child, check))) {
+/**
+ * Polls until `check` holds. @throws Error with the log's end when the child ends first, or after `timeoutMs` in which it
+ * neither held nor said that the child still loads
+ */
+export async function waitUntilReady(child: Child, check: Check, timeoutMs: number): Promise<void> {
+  let end = Date.now() + timeoutMs;
+  for (;;) {
+    const answer = await answersInTime(child, check);
+    if (answer === true) return;
+    if (answer === 'loading') end = Date.now() + timeoutMs;
     if (child.ended !== undefined) throw new Error(failureOf(child, `ended: ${child.ended}`));
     if (Date.now() > end) {
       // Its end is no reason of its own for who watches it.
@@ -115,8 +119,8 @@ export async function waitUntilReady(
 }
 
 /** An answer that never arrives must not hide the end of the child or the timeout. */
-async function answersInTime(child: Child, check: () => Promise<boolean>): Promise<boolean> {
-  return (await withTimeout(Promise.race([check(), child.exited]), answerWithinMs, () => false)) === true;
+async function answersInTime(child: Child, check: Check): Promise<boolean | string> {
+  return await withTimeout(Promise.race([check(), child.exited]), answerWithinMs, () => false);
 }
 
 /** Returns whether a server answers a GET with success, within 2 s. */

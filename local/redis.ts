@@ -65,14 +65,15 @@ const settings = {
   'latency-monitor-threshold': 500,
 };
 
-/** Returns whether a Redis on 127.0.0.1 answers; false while it loads its data (`-LOADING`). */
-function answersPing(port: number): Promise<boolean> {
+/** Returns whether a Redis on 127.0.0.1 answers; much data loads for minutes. */
+function answersPing(port: number): Promise<boolean | 'loading'> {
   return new Promise((resolve) => {
     const socket = connect({ port, host: '127.0.0.1' });
     socket.setTimeout(1000, () => socket.destroy());
     socket.once('connect', () => socket.write('PING\r\n'));
     socket.once('data', (data) => {
-      resolve(data.toString().startsWith('+PONG'));
+      const answer = data.toString();
+      resolve(answer.startsWith('-LOADING') ? 'loading' : answer.startsWith('+PONG'));
       socket.destroy();
     });
     socket.once('error', () => resolve(false));
