@@ -170,7 +170,7 @@ describe('clients/node', () => {
   it('close() sends all waiting events, then accepts no more', async () => {
     const publisher = open();
     const sent = Promise.all(to.events(300).map((one) => publisher.send(one)));
-    await publisher.close();
+    await publisher.close(Number.POSITIVE_INFINITY);
     await sent;
     await to.assertEachOnce(300);
     await assert.rejects(publisher.send(to.event(1)), refusal('closed'));

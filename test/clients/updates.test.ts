@@ -51,9 +51,11 @@ describe('clients/node: updates', () => {
     }
   });
 
-  it('names a client token that is not set, which would be sent as the word undefined', async () => {
+  it('names a client token that is not set, which would be sent as the word undefined, and a pause that would be none', async () => {
     for (const clientToken of [undefined as never, ''])
       await assert.rejects(open().updates(asked({ clientToken })).next(), /^RangeError: clientToken must/);
+    for (const pauseMs of [-1, Number.NaN, Number.POSITIVE_INFINITY])
+      await assert.rejects(open().updates(asked({ pauseMs })).next(), /^RangeError: pauseMs must/);
   });
 
   it('gets an update while its call waits for one, with a call shorter than that wait', async () => {

@@ -127,9 +127,9 @@ function addressOf(url: string): string {
 }
 
 /** @throws RangeError that names the option */
-export function checkNumber(option: string, value: number, most = Number.MAX_SAFE_INTEGER): void {
-  if (Number.isInteger(value) && value >= 1 && value <= most) return;
-  throw new RangeError(`${option} must be a whole number from 1 to ${most}`);
+export function checkNumber(option: string, value: number, most = Number.MAX_SAFE_INTEGER, least = 1): void {
+  if (Number.isInteger(value) && value >= least && value <= most) return;
+  throw new RangeError(`${option} must be a whole number from ${least} to ${most}`);
 }
 
 /** Whether the same call may succeed later. Sending an event again is always safe. */

@@ -79,11 +79,13 @@ export class EnrichmentsClient {
 
   /**
    * Takes no more, and resolves once every event has its answer.
-   * @param withinMs after this time what has none is given up: its `send` throws EventNotAccepted with the code `closed`
+   * @param withinMs after this time what has none is given up: its `send` throws EventNotAccepted with the code `closed`;
+   * without it, and from 2^31 on, nothing is
    */
-  async close(withinMs?: number): Promise<void> {
+  async close(withinMs = Number.POSITIVE_INFINITY): Promise<void> {
     this.#isClosed = true;
-    const giveUp = withinMs === undefined ? undefined : setTimeout(() => this.#caller.end(), withinMs);
+    // Node's timers take no more: a longer one would end at once.
+    const giveUp = withinMs < 2 ** 31 ? setTimeout(() => this.#caller.end(), withinMs) : undefined;
     this.#tell();
     if (this.#unanswered > 0) await new Promise<void>((resolve) => this.#waitingForEnd.push(resolve));
     clearTimeout(giveUp);

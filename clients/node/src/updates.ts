@@ -1,5 +1,5 @@
 import { AccessToken } from './accessToken.js';
-import { type Answer, Caller, isPassing, problemOf, type ServiceOptions } from './call.js';
+import { type Answer, Caller, checkNumber, isPassing, problemOf, type ServiceOptions } from './call.js';
 import { type Reconciled, type Update, type UpdatePage, UpdatesRefused } from './types.js';
 
 export { type Reconciled, type ServiceOptions, type Update, type UpdatePage, UpdatesRefused };
@@ -13,7 +13,7 @@ export interface UpdatesAsked {
   limit?: number;
   /** For how many seconds a call waits for an update, 0 to 20; default 20. */
   waitSeconds?: number;
-  /** The pause after an empty page; default 1,000. */
+  /** The pause after an empty page, a day at most; default 1,000. */
   pauseMs?: number;
   /** Ends the iteration. */
   signal?: AbortSignal;
@@ -44,6 +44,7 @@ export class UpdatesClient {
     const token = new AccessToken(this.options, caller, 'push_notifications');
     const { clientToken, limit = 1000, waitSeconds = 20, pauseMs = 1000, signal } = asked;
     if (!clientToken) throw new RangeError('clientToken must not be empty');
+    checkNumber('pauseMs', pauseMs, 86_400_000, 0);
     const end = () => caller.end();
     signal?.addEventListener('abort', end, { once: true });
     if (signal?.aborted) end();
