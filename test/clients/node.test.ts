@@ -105,7 +105,10 @@ describe('clients/node', () => {
       const instead = await startReceiver();
       instead.answer = () => answer;
       const told: string[] = [];
-      const onRetry = (reason: string) => void told.push(reason);
+      const onRetry = (reason: string) => {
+        told.push(reason);
+        throw new Error('its own failure strands no event');
+      };
       const publisher = open({ onRetry, timeoutMs: 2000 }, (url, init) =>
         fetch(calls.length > 0 ? url : instead.url, init),
       );

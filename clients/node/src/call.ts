@@ -93,7 +93,12 @@ export class Caller {
   async backOff({ status, error, retryAfterMs }: Answer, failures: number, again: string): Promise<void> {
     const asked = retryAfterMs > 0 ? `, to wait ${Math.ceil(retryAfterMs / 1000)} s` : '';
     const reason = status === 0 ? `no answer (${error})` : `status ${status}${asked}`;
-    (this.#options.onRetry ?? warnFirst)(`${this.#url}: ${reason}; ${again}`, failures);
+    try {
+      (this.#options.onRetry ?? warnFirst)(`${this.#url}: ${reason}; ${again}`, failures);
+    } catch (err) {
+      // What waits for an answer must not be lost with it.
+      process.emitWarning(`onRetry threw: ${err}`, 'asset-update-client');
+    }
     const backOffMs = Math.min(100 * 2 ** (failures - 1), maxBackOffMs);
     // Up to a quarter more, so that refused callers do not all return at the same time.
     await this.wait(Math.max(retryAfterMs, backOffMs) * (1 + Math.random() / 4));
