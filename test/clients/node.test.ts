@@ -140,6 +140,20 @@ describe('clients/node', () => {
     await to.assertEachOnce(2);
   });
 
+  it('sends half as many events after 408', async () => {
+    const publisher = open({}, (url, init) => {
+      const isLong = JSON.parse(String(init?.body)).events.length > 2;
+      return isLong ? Promise.resolve(Response.json({}, { status: 408 })) : fetch(url, init);
+    });
+    await Promise.race([
+      Promise.all(to.events(5).map((one) => publisher.send(one))),
+      until('a third call', () => calls.length > 2 && calls.every((call) => call.events.length === 5)),
+    ]);
+    const sizes = calls.map((call) => call.events.length);
+    assert.deepEqual(sizes, [5, 3, 2, 2, 1]);
+    await to.assertEachOnce(5);
+  });
+
   it('cuts a call below 1 MiB', async () => {
     const segments = Array.from({ length: 200 }, (_, n) => `${n}-`.padEnd(128, '界'));
     const publisher = open();

@@ -154,6 +154,21 @@ for _, result in Shared("${await startFake([401, 202])}", "a", "b").publish([{}]
     assert.equal(printed, 'queued\n');
   });
 
+  it('sends half as many events after 408', async () => {
+    const service = await startReceiver();
+    const sizes: number[] = [];
+    service.answer = ({ path, body }) => {
+      if (!path.endsWith('/enrichments')) return { status: 200, body: '{"access_token":"t"}' };
+      const { length } = (JSON.parse(body) as { events: unknown[] }).events;
+      sizes.push(length);
+      const results = Array.from({ length }, () => ({ notification: 'queued' }));
+      if (sizes.length > 5) return 400;
+      return { status: length > 2 ? 408 : 202, body: JSON.stringify({ results }) };
+    };
+    const { status } = await run(service.url, to.events(5));
+    assert.deepEqual([status, ...sizes], [0, 5, 3, 2, 2, 1]);
+  });
+
   const scripts: [first: string, told: number, ...script: (number | 'unknown')[]][] = [
     ['an unknown item', 202, 'unknown', 202],
     ['a token that has ended', 503, 401, 503, 202],

@@ -20,6 +20,8 @@ export interface Answer {
   body: Record<string, unknown>;
   /** Why the service did not answer. */
   error?: string;
+  /** It took longer than it may. */
+  isLate?: boolean;
   /** How long the service asks to wait; 0 if it does not. */
   retryAfterMs: number;
 }
@@ -78,7 +80,8 @@ export class Caller {
         if (ok && !body[member]) throw new Error(`${status} without ${member}`);
         return { status, body, retryAfterMs: retryAfterOf(headers.get('retry-after')) };
       } catch (err) {
-        return { status: 0, body: {}, error: reasonOf(err as Error), retryAfterMs: 0 };
+        const isLate = aborter.signal.reason === late;
+        return { status: 0, body: {}, error: reasonOf(err as Error), isLate, retryAfterMs: 0 };
       } finally {
         clearTimeout(timer);
       }

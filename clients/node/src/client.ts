@@ -123,15 +123,21 @@ export class EnrichmentsClient {
   /** Sends what is left of a batch until nothing is. */
   async #deliver(batch: Entry[]): Promise<void> {
     let left = batch;
+    let most = batch.length;
     for (let failures = 1; ; failures++) {
-      const answer = await this.#publish(left);
-      const unknown = settle(left, answer);
-      const again = this.#caller.isEnded ? giveUp(unknown) : unknown;
+      const sent = left.slice(0, most);
+      const answer = await this.#publish(sent);
+      // What takes its line too long arrives in parts.
+      if (answer.status === 408 || answer.isLate) most = Math.ceil(sent.length / 2);
+      const unknown = settle(sent, answer);
+      const open = [...unknown, ...left.slice(sent.length)];
+      const again = this.#caller.isEnded ? giveUp(open) : open;
       this.#unanswered -= left.length - again.length;
       left = again;
       this.#tell();
       if (left.length === 0) return;
-      await this.#caller.backOff(answer, failures, `${left.length} events are sent again`);
+      if (unknown.length === 0) failures = 0;
+      else await this.#caller.backOff(answer, failures, `${unknown.length} events are sent again`);
     }
   }
 

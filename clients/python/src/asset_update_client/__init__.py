@@ -166,23 +166,28 @@ class Publisher(_Service):
     def _publish(self, events: list[Event]) -> Iterator[tuple[Event, Result]]:
         """Sends the events until each is accepted or refused: always with the same ids, so that none counts twice."""
         failures = 0
+        most = len(events)
         while events:
-            status, answer, wait = self._authorized("/enrichments", json.dumps({"events": events}), "results")
-            unknown = events
+            sent = events[:most]
+            status, answer, wait = self._authorized("/enrichments", json.dumps({"events": sent}), "results")
+            unknown = sent
             if status == 202:
                 # 202 is the answer to the call, not to each event: check every item.
                 unknown = []
-                results = answer["results"] + [{}] * len(events)
-                for event, result in zip(events, results):
+                results = answer["results"] + [{}] * len(sent)
+                for event, result in zip(sent, results):
                     if "notification" in result or result.get("code", _UNKNOWN) != _UNKNOWN:
                         yield event, result
                     else:
                         unknown.append(event)
             else:
                 _check_passing(status, answer)
-            events = unknown
-            if events:
-                self._back_off(failures, status, answer, wait, len(events))
+            # What takes its line too long arrives in parts.
+            if status == 408 or (status == 0 and "timed out" in answer):
+                most = (len(sent) + 1) // 2
+            events = unknown + events[len(sent) :]
+            if unknown:
+                self._back_off(failures, status, answer, wait, len(unknown))
                 failures += 1
 
 
