@@ -37,6 +37,7 @@ const watched = {
   asset_update_upkeep_under_way: 'Sweeps and drains under way in this process',
   asset_update_posts_in_flight: 'POSTs to receivers under way in this process',
   asset_update_temporal_certificates_end_timestamp_seconds: 'When the certificates for Temporal end',
+  asset_update_redis_certificate_end_timestamp_seconds: 'When the certificate for Redis ends',
   asset_update_clock_seconds: "This machine's clock at the moment of the scrape",
   asset_update_sweep_schedule_paused:
     "Whether the sweep's schedule is paused (1), as this process last saw it",

@@ -1,6 +1,7 @@
 import { once, setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { NativeConnection } from '@temporalio/worker';
+import { readRedisCertificate } from './addresses.js';
 import { createApi, createStartingApi } from './api/app.js';
 import { type Role, type StartedParts, startDelivering } from './compose.js';
 import { type Config, redisOptions } from './config.js';
@@ -180,6 +181,8 @@ async function listenOnPorts(
   watchStoreHealth(metrics, db.health);
   const endSeconds = config.certificatesEndAtMs / 1000;
   metrics.watch('asset_update_temporal_certificates_end_timestamp_seconds', () => endSeconds);
+  const redisEndSeconds = (readRedisCertificate(config)?.endsAtMs ?? Number.POSITIVE_INFINITY) / 1000;
+  metrics.watch('asset_update_redis_certificate_end_timestamp_seconds', () => redisEndSeconds);
   if (openFiles < 20_000) log.warn({ open_files: openFiles }, 'connections are fewer: raise ulimit -n');
   const starting = (...own: Step[]) => createStartingApi({ log, metrics, readiness }, ...own);
   const full = () => log.warn({ open: connectionLimits.connections }, 'further connections are closed');

@@ -123,11 +123,11 @@ const expected: Record<string, Record<string, Expected>> = {
     ReceiversSlow: { by: 810, until: 825, ended: 915, says: /\d\.\d attempts a second take longer than 5 s/ },
   },
   'certificates for Temporal that end': {
-    TemporalCertificateEnds: {
+    OwnCertificateEnds: {
       by: 90,
       until: 225,
       ended: 255,
-      says: /that b uses for Temporal end in 6d 23h/,
+      says: /that b uses for Temporal or Redis end in 6d 23h/,
     },
   },
 };
@@ -223,9 +223,12 @@ describe('Each rule', () => {
 /** What a summary says otherwise than in a life: the series, and the summary after a minute and a quarter. */
 const otherwise: [alert: string, series: Record<string, string>, summary: string][] = [
   [
-    'TemporalCertificateEnds',
-    { 'asset_update_temporal_certificates_end_timestamp_seconds{instance="a"}': '50x40' },
-    'The certificates that a uses for Temporal have ended',
+    'OwnCertificateEnds',
+    {
+      'asset_update_temporal_certificates_end_timestamp_seconds{instance="a"}': '1e12x40',
+      'asset_update_redis_certificate_end_timestamp_seconds{instance="a"}': '50x40',
+    },
+    'The certificates that a uses for Temporal or Redis have ended',
   ],
   ['ClockWrong', { 'asset_update_clock_seconds{instance="a"}': '60+15x40' }, 'The clock of a is 1m 0s ahead'],
 ];
