@@ -51,13 +51,3 @@ export function restsBetweenSteps(): () => Promise<void> {
     begunAt = performance.now();
   };
 }
-
-/** Returns what runs works one after another: each rests between its steps, and ten at once would leave others no time all the same. */
-export function oneAfterAnother(): <T>(work: () => Promise<T>) => Promise<T> {
-  let last: Promise<unknown> = Promise.resolve();
-  return (work) => {
-    const turn = last.then(work);
-    last = turn.catch(() => undefined);
-    return turn;
-  };
-}

@@ -131,7 +131,7 @@ export const temporalErrorClasses = [
 ] as const satisfies TemporalReason[];
 type TemporalErrorClass = (typeof temporalErrorClasses)[number];
 
-export const observedCalls = ['start', 'signal', 'signal_with_start', 'terminate', 'describe'] as const;
+export const observedCalls = ['start', 'signal_with_start'] as const;
 type ObservedCall = (typeof observedCalls)[number];
 
 /** Gets the kind and the duration of every call about a workflow, and the class of its failure. */
@@ -157,10 +157,7 @@ function observeCalls(connection: Connection | NativeConnection, observe: CallOb
     };
   return {
     startWithDetails: timed('start'),
-    signal: timed('signal'),
     signalWithStart: timed('signal_with_start'),
-    terminate: timed('terminate'),
-    describe: timed('describe'),
   };
 }
 
