@@ -153,29 +153,15 @@ async function nightly(isShort) {
   };
   const tests = (name, env, ...files) => run(name, env, 'mocha/bin/mocha.js', ['--forbid-only', ...files]);
   if (isShort) {
-    const [first = '', second = '', ...others] = slow;
+    const brief = { FUZZ_EXAMPLES: '3', SCREENS: 'phone-dark' };
+    const without = ['--ignore', 'test/clients/generated.test.ts'];
+    await tests('slow', brief, ...sideBySide, ...without, fuzz, ...slow);
+    // Their load takes both cores: beside the others they fail now and then.
     const shortFaults = ['checker/checker', 'kill', 'deploy', 'stopped'].map(
       (name) => `test/faults/${name}.test.ts`,
     );
-    const brief = {
-      FUZZ_EXAMPLES: '3',
-      SCREENS: 'phone-dark',
-      FAULT_KILLS: '2',
-      FAULT_CHECKER_MINUTES: '0.5',
-    };
-    const without = ['--ignore', 'test/clients/generated.test.ts'];
-    // Two files that wait beside two that work.
-    await tests(
-      'slow and faults',
-      brief,
-      ...sideBySide,
-      ...without,
-      first,
-      second,
-      ...shortFaults,
-      fuzz,
-      ...others,
-    );
+    const few = { FAULT_KILLS: '3', FAULT_CHECKER_MINUTES: '0.5' };
+    await tests('faults', few, '--parallel', '--jobs', '2', ...shortFaults);
     return;
   }
   const all = { FAMILIES: 'whole', BUILD_HELM: '1', INSTALL_FRAMEWORKS: '1', VERDICT_CODES: '14,7,8' };
