@@ -72,13 +72,15 @@ function ofFailed(title: string, carryOut: typeof recoverFailed, became?: string
     const { clientToken } = range.client;
     const work = (own: Db, span: Span & { dryRun: boolean }) =>
       carryOut(own, clientToken, span, failedAtMost[actor.by], told);
+    const isEnd = became === undefined;
+    // The sweep counts what an operator ends, by the entry.
     const admitEnd: Admit = async (entry, counting) =>
       admit({ ...entry, cancels: (await work(db, { ...range, dryRun: true })).count }, counting);
-    const found = await inSpan(actor, range, became === undefined ? admitEnd : admit, work);
-    if (became === undefined && !range.dry_run) actor.countCancelled(found.count);
+    const found = await inSpan(actor, range, isEnd && actor.by === 'operator' ? admitEnd : admit, work);
+    if (isEnd && !range.dry_run) actor.countCancelled(found.count);
     const since = nowOf(db) - db.settings.keepFailedMs;
     return {
-      ...answerOf(range, { ...found, since, why: became === undefined ? undefined : found.why }),
+      ...answerOf(range, { ...found, since, why: isEnd ? undefined : found.why }),
       more: found.more,
     };
   });

@@ -234,27 +234,27 @@ async function formerOf({ operator, client }: DeskSite): Promise<Record<string, 
 
 /** What the list shows can be sent again, once it was counted. */
 async function resending(site: DeskSite, { db }: PageDeps): Promise<Piece> {
+  if (site.access !== 'full') return '';
   const asked = { ...filtersOf(site), platform_id: (await askedAsset(site, db))?.platformId };
   const filters = Object.fromEntries(Object.entries(asked).map(([name, value]) => [name, value ?? '']));
   const about = { client_token: site.client.clientToken, ...filters };
-  return (
-    mayNameIn(site, asked.platform_id) && cardsOf(site, about, {}, ({ input }) => 'failure' in input.shape)
-  );
+  return mayName(asked.platform_id) && cardsOf(site, about, {}, ({ input }) => 'failure' in input.shape);
 }
 
 /** An asset that was asked for can be forgotten. */
 async function forgetting(site: DeskSite, { db }: PageDeps): Promise<Piece> {
+  if (site.access !== 'full') return '';
   const platform_id = (await askedAsset(site, db))?.platformId;
   const about = { client_token: site.client.clientToken, platform_id: platform_id ?? '' };
   return (
     platform_id &&
-    mayNameIn(site, platform_id) &&
+    mayName(platform_id) &&
     cardsOf(site, about, {}, ({ group, input }) => group === 'Delete' && 'platform_id' in input.shape)
   );
 }
 
 /** A form loses the blanks at the ends of an id, and would be about another video. */
-const mayNameIn = ({ access }: DeskSite, id = ''): boolean => access === 'full' && id === id.trim();
+const mayName = (id = ''): boolean => id === id.trim();
 
 function notificationPage(site: DeskSite, { db }: Services): PageAnswer {
   return pageOfNotification(site, db, async (n) => [

@@ -260,8 +260,9 @@ const operationAnswer =
 
 /** Builds the form that does what was counted: in the same span of time, however much later it is sent. */
 function countedForm(operation: Operation, formToken: string, typed: Record<string, string>, value: unknown) {
-  const { count, since, until, ...more } = value as { count: number; since: string | null; until: string };
-  if (count === 0 && !('at_least' in more && more.at_least)) return '';
+  type Counted = { count: number; at_least?: boolean; since: string | null; until: string };
+  const { count, at_least: isAtLeast, since, until } = value as Counted;
+  if (count === 0 && isAtLeast !== true) return '';
   const times = { ...(since !== null && { since }), until };
   const given = Object.entries({ ...typed, ...times, counted: 'true' });
   const fields = given.map(([name, one]) => hidden(name, one));

@@ -147,7 +147,7 @@ export function table(
 function errorPage({ state }: PageContext, { status, message, code }: ApiError): Page {
   const { back, sent } = state.frame;
   const [start = '', member = ''] = /^(\w+): /.exec(message) ?? [];
-  const [label] = (Object.hasOwn(sent?.labels ?? {}, member) && sent?.labels[member]?.split(/[,(]/)) || [];
+  const [label] = new Map(Object.entries(sent?.labels ?? {})).get(member)?.split(/[,(]/) ?? [];
   const says = label ? `${label.trim()}: ${message.slice(start.length)}` : message;
   return {
     title: status === 404 ? 'Not found' : 'That did not work',
