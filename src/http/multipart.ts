@@ -22,7 +22,7 @@ export async function parseMultipart(bytes: Buffer, contentType: string): Promis
   return collectParameters(
     [...parts].map(([name, value]) => {
       if (typeof value !== 'string') throw badParameter('A file is not accepted here');
-      return [name, value];
+      return [name.trim(), value];
     }),
   );
 }

@@ -64,6 +64,9 @@ describe('operator: client delete T', () => {
     assert.deepEqual(await staying(client), ['client']);
     await h.sweep();
     assert.deepEqual(ended, ['cancelled', 2]);
+    const { client: record } = h.db.client(client);
+    assert.deepEqual(Object.keys(await h.db.redis.hgetall(record)).sort(), ['account_id', 'deleted']);
+    assert.equal(await h.db.redis.hget(h.db.global.clientIndex, client), '\n');
   });
 
   it('is finished by the sweep, or by repeating its steps, after a failure', async () => {

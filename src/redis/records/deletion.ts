@@ -1,7 +1,7 @@
 /**
  * Deletes clients, and clears their keys in bounded steps, each safe to repeat: none delays Redis for others, and the sweep
- * continues after a failure. Owed notifications end as `cancelled`; known segments are deleted immediately; the records of ended
- * notifications, decisions, the list and changes of state expire at most 14 days later.
+ * continues after a failure. Owed notifications end as `cancelled`; known segments, the name and bounds are deleted immediately; the
+ * records of ended notifications, decisions, the list, the endpoint and its changes of state expire at most 14 days later.
  */
 import { shared } from '../../constants.js';
 import { knownBuckets } from '../../ids.js';
@@ -47,6 +47,8 @@ export async function deletionsUnderWay(db: Db, limit: number) {
 export async function clearDeletedClient(db: Db, clientToken: string): Promise<{ cancelled: number }> {
   const keys = db.client(clientToken);
   if (!(await db.redis.hexists(keys.client, 'deleted'))) return { cancelled: 0 };
+  await db.redis.hdel(keys.client, 'name', 'max_in_flight', 'max_per_second', 'quiet_seconds');
+  await evaluate(db, 'noteFields', [db.global.clientIndex], [clientToken, '\n']);
   await db.redis.unlink(keys.feed, keys.late, keys.failed, keys.failedAt);
   const cancelled = await repeat(db, 'cancelOwed', clientToken, 'operator');
   await repeat(db, 'unlinkBeside', clientToken);

@@ -29,7 +29,7 @@ entry('listWork', function(KEYS, ARGV)
   elseif redis.call('ZSCORE', KEYS[1], ARGV[2]) == ARGV[3] then redis.call('ZREM', KEYS[1], ARGV[2]) end
 end, {'allow-oom'})
 -- Notes what all processes must have alike, or that a client is deleted. A full Redis allows the note: processes start on it.
--- KEYS: the installation, or the client
+-- KEYS: the installation, the client, or the index of clients
 -- Arguments: its fields, each with its value
 entry('noteFields', function(KEYS, ARGV) return redis.call('HSET', KEYS[1], unpack(ARGV, 2)) end, {'allow-oom'})
 -- Announces claims of a client, or a change after which something may be sent to it, to the index of owed clients.
