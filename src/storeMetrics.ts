@@ -83,7 +83,7 @@ const counted: Record<string, [help: string, value: (counts: Counts) => number |
     (c) => c.ended?.brokenClients,
   ],
   asset_update_failed_assets: [
-    'Assets that have failed in the last 24 hours and were neither recovered nor replaced',
+    'Assets that have failed in the last 24 hours and were neither recovered, replaced nor dismissed',
     (c) => c.endpoints?.failedAssets,
   ],
   asset_update_kept_failed_assets: [

@@ -10,7 +10,7 @@ export const setNoticesUrlCall = noticesCall({
   route: 'PUT /notices',
   summary: 'Set the URL for notices',
   description:
-    'Sets the URL to which the service sends a notice when an endpoint of one of the account’s clients (for the platform: of any client) fails, is suspended or recovers, when notifications failed, and when a signing secret is rotated. A new URL replaces the previous one immediately; the signing secret stays. A URL without a name to look up does not count there. The previous URL is told once. One call in 5 s, bursts of 8.',
+    'Sets the URL to which the service sends a notice when an endpoint of one of the account’s clients (for the platform: of any client) fails, is suspended or recovers, when notifications failed, when a signing secret is rotated, and when an operator changes, removes or puts back a URL. A new URL replaces the previous one immediately; the signing secret stays. A URL without a name to look up does not count there. The previous URL is told once. One call in 5 s, bursts of 8.',
   after503: 'repeat it: a repeat sets the same URL.',
   body: {
     schema: z.strictObject({ url: z.string().min(1) }),

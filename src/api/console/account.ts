@@ -30,7 +30,7 @@ export async function noticesPage(notices: Site, { db }: ApiDeps): Promise<Page>
     title: 'Notices',
     isLive: true,
     body: [
-      html`<p>A message when a site fails, is suspended or recovers, when videos of it ended as failed, and when a signing secret is rotated.</p>`,
+      html`<p>A message when a site fails, is suspended or recovers, when videos of it ended as failed, when a signing secret is rotated, and when an operator changes, removes or puts back a URL.</p>`,
       healthNotice(notices, {
         noun: 'notice',
         register: html`Have your backend call ${set}: a URL on another system than your receivers.`,

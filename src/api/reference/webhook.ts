@@ -65,7 +65,7 @@ function webhook({ operationId, summary, description, schema, bodies }: Webhook)
       : clientTokenText.describe('The client that it is about.'),
     'webhook-updated-at': text(
       '1769860800000',
-      'When the newest update of the asset was claimed, unix ms. Not signed.',
+      'When this notification’s own update was claimed, unix ms, with three decimals where two fall in one ms. Not signed.',
     ),
     'webhook-attempt': text(
       '1',

@@ -69,7 +69,7 @@ const dayMs = 86_400_000;
 
 /**
  * Counts the registrations of all clients by the state that people see, and the assets that have failed in the last day and were
- * neither recovered nor replaced: three keys of each client, in pages of 500. Removes those that were kept for long enough. Notes
+ * neither recovered, replaced nor dismissed: three keys of each client, in pages of 500. Removes those that were kept for long enough. Notes
  * the clients that are amiss, and corrects by what lists and the audit find clients.
  * @param told `broken` is called for each client whose keys cannot be read, which is not counted;
  * `notice` for each client that has a notice to claim (records/notices.ts), which the same commands find
