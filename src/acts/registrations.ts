@@ -1,7 +1,7 @@
 /** The URL of a client, or of an account for notices, and the state of its endpoint. */
 import { randomBytes } from 'node:crypto';
 import { ApiError, refused, unavailable } from '../http/apiError.js';
-import { idFromBytes, isNoticesClient } from '../ids.js';
+import { type ClientToken, idFromBytes, isNoticesClient } from '../ids.js';
 import { changedBody } from '../notices/notices.js';
 import { notificationRequest } from '../outgoing/notification.js';
 import { withTimeout } from '../promises.js';
@@ -235,9 +235,9 @@ export const setNoticesUrl = act('notices url set', withSecrets, async (actor, g
   const box = await actor.secretBox();
   await actor.checkUrl(url);
   await admit({ after: { url } }, counted);
-  const before = await getRegistration(await actor.db(), clientToken);
-  if (before) await sayFarewell(actor, client, before.url, url);
-  await actor.change((db) => setRecord(db, box, accountId, url));
+  const replaces = (of: ClientToken, present: string) =>
+    sayFarewell(actor, { ...client, clientToken: of }, present, url);
+  await actor.change((db) => setRecord(db, box, accountId, url, replaces));
   await actor.wake(clientToken);
   return showRegistration(actor, { client });
 });
@@ -247,10 +247,15 @@ export const removeNoticesUrl = act(
   'notices url removed',
   withSecrets,
   async (actor, { client }: About, admit) => {
-    const { clientToken, url } = await requireRegistration(await actor.db(), client);
+    const present = async () => (await requireRegistration(await actor.db(), client)).url;
+    let url = await present();
     await admit({ after: { url } }, counted);
-    await sayFarewell(actor, client, url, null);
-    actor.countCancelled(await actor.change((db) => removeRecord(db, clientToken)));
-    return { removed_url: url };
+    for (;;) {
+      await sayFarewell(actor, client, url, null);
+      const { done, isOther } = await actor.change((db) => removeRecord(db, client.clientToken, url));
+      actor.countCancelled(done);
+      if (!isOther) return { removed_url: url };
+      url = await present();
+    }
   },
 );

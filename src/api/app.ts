@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import Router from '@koa/router';
 import Koa, { type Context } from 'koa';
-import { ApiError, presentProblem, toApiError, unavailable } from '../http/apiError.js';
+import { ApiError, logUnexpected, presentProblem, toApiError, unavailable } from '../http/apiError.js';
 import { whileDropping } from '../http/body.js';
 import { clientAddress } from '../http/clientAddress.js';
 import type { ApiContext, Step } from '../http/context.js';
@@ -162,11 +162,7 @@ function answerErrors(log: Logger, paths: readonly string[]): Step {
     } catch (err) {
       const { requestId: request_id } = ctx.state;
       const known = toApiError(err);
-      if (known === undefined) {
-        // Never the error itself: a Redis error carries its command with the arguments.
-        const { name: type, message, stack } = err as Error;
-        log.error({ err: { type, message, stack }, request_id }, 'unexpected error');
-      }
+      if (known === undefined) logUnexpected(log, err, { request_id });
       if (known?.status === 503)
         log[levelOf(known)]({ reason: joinCauses(known), request_id }, 'answered 503');
       const answered = known ?? new ApiError('server_error', 'Something went wrong on our side');

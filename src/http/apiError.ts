@@ -1,4 +1,5 @@
 import { TooBusy } from '../delivery/hands.js';
+import type { Logger } from '../log.js';
 import { ResolverUnavailable } from '../outgoing/target.js';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { ChangeRefused } from '../redis/records/clients.js';
@@ -88,4 +89,10 @@ export function toApiError(err: unknown): ApiError | undefined {
   if (err instanceof ResolverUnavailable)
     return new ApiError('resolver_unavailable', err.message, { 'Retry-After': '5' }, err);
   return undefined;
+}
+
+/** Logs an error that nobody foresaw. Never itself: an error of Redis carries its command with the arguments. */
+export function logUnexpected(log: Pick<Logger, 'error'>, err: unknown, about: object): void {
+  const { name: type, message, stack } = err as Error;
+  log.error({ err: { type, message, stack }, ...about }, 'unexpected error');
 }

@@ -123,6 +123,17 @@ describe('POST /enrichments', () => {
       for (const i of [0, 6]) await delivered(results[i]?.notification_id);
     });
 
+    it('answers the other events of a batch although the keys of one client are broken, and 500 where there are no others', async () => {
+      const broken = await h.newClient();
+      await h.db.redis.del(h.db.client(broken).registration);
+      await h.db.redis.lpush(h.db.client(broken).registration, 'a list');
+      const its = event({ client_token: broken });
+      const { status, body } = await call({ events: [its, event({ platform_id: 'beside' })] });
+      assert.deepEqual([status, body.results[0]?.code], [202, 'temporarily_unavailable']);
+      await delivered(body.results[1]?.notification_id);
+      assert.equal((await call({ events: [its] })).status, 500);
+    });
+
     it('answers a silent event and the same one aloud each for itself, in any order, also in one batch', async () => {
       const [aloud, silent] = [event(), event({ notify: false })];
       const other = { platform_id: 'other' };

@@ -219,4 +219,30 @@ describe('Notices', () => {
     await h.deps.notices.claim(other.client);
     assert.deepEqual(await notificationsOf(other.notices), []);
   });
+
+  it('of the platform, set by two accounts at once: each URL that goes is told, and the last one’s account is the owner', async () => {
+    const client = noticesClient('platform');
+    const newPlatform = async () =>
+      (await createAccount(h.db, { name: 'A platform', scopes: ['enrichments'] })).account_id;
+    const [one, other] = [await newPlatform(), await newPlatform()];
+    const urls = ['before', 'other', 'one'].map((path) => `${scene.told.url}/${path}`) as [
+      string,
+      string,
+      string,
+    ];
+    await setNoticesUrl(h.db, box, one, urls[0]);
+    const told: string[] = [];
+    await setNoticesUrl(h.db, box, one, urls[2], async (_, present) => {
+      if (told.push(present) === 1) await setNoticesUrl(h.db, box, other, urls[1]);
+    });
+    assert.deepEqual(told, urls.slice(0, 2));
+    assert.deepEqual(await removeNoticesUrl(h.db, client, urls[1]), { done: 0, isOther: true });
+    assert.equal((await getRegistration(h.db, client))?.url, urls[2]);
+
+    await h.db.redis.sadd(h.db.global.accountClients(other), client); // as if it had just found it among its own
+    await setStopped(h.db, other, 'disabled', true);
+    assert.equal((await getEndpoint(h.db, client)).held, false);
+    await setScopes(h.db, one, ['push_notifications']);
+    assert.equal(await getRegistration(h.db, client), undefined);
+  });
 });

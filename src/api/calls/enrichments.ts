@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { forgetAsset } from '../../acts/notifications.js';
-import { ApiError, badParameter, toApiError, unavailable } from '../../http/apiError.js';
+import { ApiError, badParameter, logUnexpected, toApiError, unavailable } from '../../http/apiError.js';
 import { jsonReader } from '../../http/body.js';
 import { checked, checkInput, noJson } from '../../http/checked.js';
 import type { ApiContext } from '../../http/context.js';
@@ -110,7 +110,10 @@ async function acceptBatch(deps: ApiDeps, body: unknown, left: Left) {
   const results = await Promise.all(
     events.map((raw, i) =>
       acceptItem(deps, raw, `events[${i}]`, left).catch((err: unknown): ItemAnswer => {
-        if (toApiError(err)?.status !== 503) throw err;
+        const known = toApiError(err);
+        if (known && known.status !== 503) throw err;
+        // The keys of one client are broken: its events wait, those of others do not.
+        if (known === undefined) logUnexpected(deps.log, err, { event: `events[${i}]` });
         cause = err;
         const msg = 'It is unknown whether this event was accepted; send it again';
         return { event_id: givenEventId(raw), code: 'temporarily_unavailable', msg };
@@ -118,7 +121,8 @@ async function acceptBatch(deps: ApiDeps, body: unknown, left: Left) {
     ),
   );
   // 503 means that no item is known to be accepted; otherwise each item has its own answer.
-  if (cause !== undefined && !results.some((item) => 'notification' in item)) throw unavailable(cause);
+  if (cause !== undefined && !results.some((item) => 'notification' in item))
+    throw toApiError(cause) ? unavailable(cause) : cause;
   return { results };
 }
 

@@ -3,7 +3,7 @@
  * known and an unknown client id both cost a single look-up.
  */
 import { hash, randomBytes } from 'node:crypto';
-import { type AccountId, newAccountId, noticesClient } from '../../ids.js';
+import { type AccountId, isNoticesClient, newAccountId, noticesClient } from '../../ids.js';
 import { mapInPages } from '../../promises.js';
 import type { ScriptArgument } from '../connection/arguments.js';
 import { type Db, nowOf, timeAt, toPairs } from '../connection/db.js';
@@ -13,6 +13,7 @@ import { ChangeRefused, type Client, getClient, readEach, sortedTokens } from '.
 import { removeNoticesUrl } from './deletion.js';
 import { holdOf, setHeld } from './endpoint.js';
 import { readIndex } from './nameIndex.js';
+import { getRegistration } from './registrations.js';
 
 export type Credentials = { clientId: string; clientSecret: string };
 export type Account = NonNullable<Awaited<ReturnType<typeof getAccount>>>;
@@ -116,6 +117,7 @@ async function holdClients(db: Db, accountId: string): Promise<Client[]> {
   const noted = <T>(work: Promise<T>) => unlessBroken(work, (err) => broken.push(err));
   const tokens = await sortedTokens(db, accountId);
   const clients = await readEach(tokens, (token) => noted(getClient(db, token)));
+  const [others, own] = [clients.filter(isOfNotices), clients.filter((client) => !isOfNotices(client))];
   // Another operator may have changed it meanwhile.
   for (let held: ReturnType<typeof holdOf> | undefined; ; ) {
     const account = await getAccount(db, accountId);
@@ -123,10 +125,26 @@ async function holdClients(db: Db, accountId: string): Promise<Client[]> {
     if (held === wanted) break;
     held = wanted;
     // One after the other, 5,000 take seconds.
-    await mapInPages(clients, 50, ({ clientToken }) => noted(setHeld(db, clientToken, wanted)));
+    await mapInPages(own, 50, ({ clientToken }) => noted(setHeld(db, clientToken, wanted)));
   }
+  for (const { clientToken } of others) await noted(holdAsOwner(db, clientToken));
   if (broken.length > 0) throw broken[0];
   return clients;
+}
+
+/** Clients of notices: one of them may belong to another account by now. */
+const isOfNotices = ({ clientToken }: Client): boolean => isNoticesClient(clientToken);
+
+/** Holds a client as its account is held, or ends that. Reads both again afterwards: either may have changed meanwhile. */
+export async function holdAsOwner(db: Db, clientToken: string): Promise<void> {
+  for (let held: ReturnType<typeof holdOf> | undefined; ; ) {
+    const client = await getClient(db, clientToken);
+    const account = client && (await getAccount(db, client.accountId));
+    const wanted = account !== undefined && holdOf(account);
+    if (held === wanted) return;
+    held = wanted;
+    await setHeld(db, clientToken, wanted);
+  }
 }
 
 /**
@@ -142,8 +160,12 @@ export async function setScopes(db: Db, accountId: string, scopes: readonly stri
 /** Removes the URL for notices that the account's calls no longer find. */
 async function dropFormerNotices(db: Db, accountId: string, scopes: readonly string[]): Promise<void> {
   const former = noticesClient(scopes.includes(platformScope) ? accountId : 'platform');
-  const owner = (await getClient(db, former))?.accountId;
-  if (owner === accountId) await removeNoticesUrl(db, former, 'operator');
+  for (let isOther = true; isOther; ) {
+    const url = (await getRegistration(db, former))?.url;
+    const owner = (await getClient(db, former))?.accountId;
+    if (owner !== accountId) return;
+    ({ isOther } = await removeNoticesUrl(db, former, url, 'operator'));
+  }
 }
 
 /** Changes what other records follow: noted first, because the sweep ends what is cut off. */

@@ -50,7 +50,7 @@ export async function clearDeletedClient(db: Db, clientToken: string): Promise<{
   await db.redis.hdel(keys.client, 'name', 'max_in_flight', 'max_per_second', 'quiet_seconds');
   await evaluate(db, 'noteFields', [db.global.clientIndex], [clientToken, '\n']);
   await db.redis.unlink(keys.feed, keys.late, keys.failed, keys.failedAt);
-  const cancelled = await repeat(db, 'cancelOwed', clientToken, 'operator');
+  const { done: cancelled } = await repeat(db, 'cancelOwed', clientToken, 'operator', '');
   await repeat(db, 'unlinkBeside', clientToken);
   const known = Array.from({ length: knownBuckets }, (_, bucket) => keys.known(bucket.toString(36)));
   while (known.length > 0) await db.redis.unlink(...known.splice(0, keysPerStep));
@@ -68,16 +68,23 @@ export async function continueDeletion(db: Db, { clientToken, at }: { clientToke
   return done;
 }
 
-/** Cancels what a client of notices is owed, and returns how many; the last step removes its URL and secrets. Safe to repeat. */
-export const removeNoticesUrl = (db: Db, clientToken: string, by: StateChange['by'] = 'publisher') =>
-  repeat(db, 'cancelOwed', clientToken, by);
+/**
+ * Cancels what a client of notices is owed; the last step removes its URL and secrets. Safe to repeat.
+ * @param url none but this one is removed. @returns `done`: how many are cancelled; `isOther`: it has another URL by now
+ */
+export const removeNoticesUrl = (
+  db: Db,
+  clientToken: string,
+  url = '',
+  by: StateChange['by'] = 'publisher',
+) => repeat(db, 'cancelOwed', clientToken, by, url);
 
-/** Runs a step until nothing is left. @returns the sum of the steps' results */
+/** Runs a step until nothing is left. @returns `done`: the sum of the steps' results */
 async function repeat(db: Db, step: 'cancelOwed' | 'unlinkBeside', clientToken: string, ...more: string[]) {
-  for (let sum = 0; ; ) {
+  for (let done = 0; ; ) {
     const args = [assetsPerScript, ...more];
-    const [done, hasMore] = await runScript<[number, number]>(db, step, clientToken, args);
-    sum += done;
-    if (hasMore === 0) return sum;
+    const [some, hasMore] = await runScript<[number, number]>(db, step, clientToken, args);
+    done += some;
+    if (hasMore <= 0) return { done, isOther: hasMore < 0 };
   }
 }

@@ -5,11 +5,10 @@
 import { type ClientToken, noticesClient } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
-import { type Account, getAccount, platformScope } from './accounts.js';
-import { ChangeRefused } from './clients.js';
+import { type Account, getAccount, holdAsOwner, platformScope } from './accounts.js';
+import { ChangeRefused, getClient } from './clients.js';
 import { removeNoticesUrl } from './deletion.js';
-import { holdOf, setHeld } from './endpoint.js';
-import { changeRegistration, markAnswered, register } from './registrations.js';
+import { changeRegistration, getRegistration, markAnswered, register } from './registrations.js';
 import type { SecretBox } from './secretBox.js';
 
 export const noticesRecipient = ({ accountId, scopes }: Pick<Account, 'accountId' | 'scopes'>): ClientToken =>
@@ -17,43 +16,45 @@ export const noticesRecipient = ({ accountId, scopes }: Pick<Account, 'accountId
 
 /**
  * Registers or changes the URL for an account's notices; makes the client and its signing secret if there are none. Safe to
- * repeat. The caller sets the alarm of catch-up. @throws ChangeRefused
+ * repeat. The platform's client belongs to the account that set its URL last. The caller sets the alarm of catch-up.
+ * @param replaces is called before a URL is replaced, of each if other calls set some meanwhile
+ * @throws ChangeRefused
  */
-export async function setNoticesUrl(db: Db, box: SecretBox, accountId: string, url: string): Promise<void> {
+export async function setNoticesUrl(
+  db: Db,
+  box: SecretBox,
+  accountId: string,
+  url: string,
+  replaces: (client: ClientToken, present: string) => Promise<void> = async () => {},
+): Promise<void> {
   for (let set: ClientToken | undefined; ; ) {
     const account = await getAccount(db, accountId);
     if (account === undefined) throw new ChangeRefused('there is no such account');
     const clientToken = noticesRecipient(account);
-    // Read last, too: an operator who disables the account or changes its scopes later finds the client.
-    const hold = holdOf(account);
-    if (hold) await setHeld(db, clientToken, hold);
     if (set === clientToken) return;
-    if (set !== undefined) await removeNoticesUrl(db, set);
-    await makeClient(db, clientToken, accountId);
-    if ((await changeRegistration(db, clientToken, url, 'publisher')) === undefined) {
-      const registered = await register(db, box, clientToken, url);
-      // Another call has registered a URL meanwhile.
+    // An operator has changed its scopes meanwhile.
+    if (set !== undefined) await removeNoticesUrl(db, set, url);
+    set = undefined;
+    // Before the URL: an operator who disables the account finds the client.
+    await Promise.all([
+      db.redis.sadd(db.global.clients, clientToken),
+      db.redis.sadd(db.global.accountClients(accountId), clientToken),
+      db.redis.hsetnx(db.global.clientIndex, clientToken, 'Notices\n'),
+    ]);
+    const before = await getClient(db, clientToken);
+    const present = (await getRegistration(db, clientToken))?.url;
+    if (present !== undefined) await replaces(clientToken, present);
+    if (present === undefined) {
+      const registered = await register(db, box, clientToken, url, { owner: accountId });
       if (registered.outcome === 'taken') continue;
       await markAnswered(db, clientToken, registered.nonce);
-    }
+    } else if (!(await changeRegistration(db, clientToken, url, 'publisher', { present, owner: accountId })))
+      continue;
+    if (before && before.accountId !== accountId)
+      await db.redis.srem(db.global.accountClients(before.accountId), clientToken);
+    await holdAsOwner(db, clientToken);
     set = clientToken;
   }
-}
-
-/** The platform's client belongs to the account that set its URL last. */
-async function makeClient(db: Db, clientToken: string, accountId: string): Promise<void> {
-  const { client } = db.client(clientToken);
-  const before = await db.redis.hget(client, 'account_id');
-  if (before !== null && before !== accountId) {
-    await db.redis.srem(db.global.accountClients(before), clientToken);
-    await setHeld(db, clientToken, false);
-  }
-  await Promise.all([
-    db.redis.hset(client, { account_id: accountId, name: 'Notices' }),
-    db.redis.sadd(db.global.clients, clientToken),
-    db.redis.sadd(db.global.accountClients(accountId), clientToken),
-    db.redis.hsetnx(db.global.clientIndex, clientToken, 'Notices\n'),
-  ]);
 }
 
 export const noticeKinds = [

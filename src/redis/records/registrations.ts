@@ -28,20 +28,21 @@ const pollMs = 50;
  * @returns `taken`: the client already has a URL; `stored`: by this call, sent to Redis at `storingSinceMs`; call `markAnswered` with the
  * nonce once the 200 is sent
  * @param given.maySetHeaders request headers that wait for a URL go to this one
+ * @param given.owner the account that a client of notices belongs to from now on
  */
 export async function register(
   db: Db,
   box: SecretBox,
   clientToken: string,
   url: string,
-  { maySetHeaders = false } = {},
+  { maySetHeaders = false, owner = '' } = {},
 ) {
   const sealed = box.seal(newSigningSecret(), ownerOf(clientToken, 'current'));
   const nonce = randomUUID();
   await announceChange(db, clientToken);
   for (;;) {
     const storingSinceMs = Date.now();
-    const args = [url, nonce, takeOverAfterMs, sealed, maySetHeaders ? '1' : '0'];
+    const args = [url, nonce, takeOverAfterMs, sealed, maySetHeaders ? '1' : '0', owner];
     const outcome = await runScript<'stored' | 'taken' | 'pending'>(db, 'register', clientToken, args);
     if (outcome === 'stored') {
       await indexClient(db, clientToken, url).catch(ignore);
@@ -70,16 +71,18 @@ export async function getRegistration(db: Db, clientToken: string) {
   };
 }
 
-/** What an operator has seen: the present URL, where it is kept when it goes, the field of the one that is put back, the request that is accepted. */
+/** What the caller has seen: the present URL, where it is kept when it goes, the field of the one that is put back, the request that is accepted. */
 export interface Replacing {
   present: string;
   kept?: { field: string; sealed: string } | undefined;
   restored?: string;
   accepted?: string;
+  /** The account that a client of notices belongs to from now on. */
+  owner?: string;
 }
 
-const argsOf = ({ present, kept, restored = '', accepted = '' }: Replacing) => {
-  return [present, kept?.field ?? '', kept?.sealed ?? '', restored, accepted];
+const argsOf = ({ present, kept, restored = '', accepted = '', owner = '' }: Replacing) => {
+  return [present, kept?.field ?? '', kept?.sealed ?? '', restored, accepted, owner];
 };
 
 /** Removes the URL; owed assets stay owed. `headers_left_behind`: names. @returns undefined if there was none, or another */
@@ -94,7 +97,7 @@ export async function resetRegistration(db: Db, clientToken: string, replacing?:
 
 /**
  * Replaces the present URL without a gap: its state starts again and all owed assets are due. The
- * caller sets the alarm of catch-up. @returns undefined if nothing is registered, or another URL than the operator has seen; names of the request headers that were left behind with
+ * caller sets the alarm of catch-up. @returns undefined if nothing is registered, or another URL than the caller has seen; names of the request headers that were left behind with
  * the previous URL, and of those that are back, because they were left behind with this one
  */
 export async function changeRegistration(

@@ -1,9 +1,12 @@
 -- Changes that operators and publishers make at a client's registration, endpoint and notifications. The caller sets the alarm.
 
+local function own(account)
+  if account ~= '' then redis.call('HSET', base .. 'client', 'account_id', account, 'name', 'Notices') end
+end
 -- Stores a client's URL, unanswered, if it has none, and a signing secret, if it has none; takes over an equal URL that no call can be
 -- answering any more.
 -- Arguments: url, nonce (identifies this call), take_over_after (age, ms, from which an unanswered one is taken over), sealed,
---   '1' if the caller may set request headers
+--   '1' if the caller may set request headers, the account that a client of notices belongs to from now on ('': as before)
 -- Answer: 'stored', 'taken' or 'pending'
 -- Repeat: safe: the nonce finds the URL that it has stored
 entry('register', function(_, ARGV)
@@ -16,6 +19,7 @@ entry('register', function(_, ARGV)
     if math.abs(now - tonumber(since or '0')) < take_over_after then return 'pending' end
     redis.call('HSET', R, 'nonce', wanted_nonce, 'pending_since', now)
   elseif not url then
+    own(ARGV[7])
     change('HSET', R, 'url', wanted, 'nonce', wanted_nonce, 'answered', '0', 'pending_since', now, 'registered_at', now)
     turn_headers(nil, wanted, ARGV[6] == '1')
     new_url('not_registered', 'registered', 'publisher')
@@ -37,7 +41,7 @@ end
 -- Replaces a client's URL. An operator may put a former one back where there is none.
 -- Arguments: url, nonce (new: an unanswered call of the API can no longer mark it), by (operator or publisher); or beside these: the present
 --   URL as the operator saw it ('': none), the field that keeps it and it, sealed ('': none), the field of the one that is put back ('': none),
---   the reference of the request that is accepted ('': none)
+--   the reference of the request that is accepted ('': none), the account that a client of notices belongs to from now on ('': as before)
 -- Answer: {the previous URL, names of the request headers left behind with it, of those that are back with the new one}, or nil if there
 --   is none, or another
 entry('changeRegistration', function(_, ARGV)
@@ -46,6 +50,7 @@ entry('changeRegistration', function(_, ARGV)
   if previous ~= (ARGV[5] or previous) or previous == '' and restored == '' then return false end
   local accepted = ARGV[9] or ''
   if accepted ~= '' and not is_asked(accepted) then return false end
+  own(ARGV[10] or '')
   change('HSET', R, 'url', ARGV[2], 'nonce', ARGV[3], 'answered', '1', 'registered_at', now, 'by', by)
   redis.call('HDEL', R, 'pending_since')
   local left, back = turn_headers(previous ~= '' and previous or nil, ARGV[2])
@@ -211,9 +216,11 @@ entry('forgetAsset', function(_, ARGV)
 end, {'allow-oom'})
 -- Cancels some of the notifications that a deleted client, or one of notices, is still owed. An attempt under way settles nothing any
 -- more. The step that leaves none removes the URL and the secrets.
--- Arguments: count, by ('operator' or 'publisher')
--- Answer: {how many were cancelled, 1 if there are more}
+-- Arguments: count, by ('operator' or 'publisher'), the URL that is removed ('': any)
+-- Answer: {how many were cancelled, 1 if there are more}; {0, -1} if it has another URL
 entry('cancelOwed', function(_, ARGV)
+  local url = redis.call('HGET', base .. 'registration', 'url')
+  if url and ARGV[4] ~= '' and url ~= ARGV[4] then return {0, -1} end
   local cancelled, assets = 0, redis.call('HKEYS', base .. 'flight')
   local why = limits().is_deleted and 'client_deleted' or 'url_removed'
   for _, asset in ipairs(redis.call('HRANDFIELD', base .. 'owed', ARGV[2])) do assets[#assets + 1] = asset end
