@@ -1,7 +1,7 @@
 /** Makes notifications due or owed again, or lets failed ones go. */
 import { ApiError, badParameter } from '../http/apiError.js';
 import { mapInPages } from '../promises.js';
-import { type Db, nowOf } from '../redis/connection/db.js';
+import { type Db, nowOf, timeAt } from '../redis/connection/db.js';
 import { getNotification, readAttemptsOf } from '../redis/notifications/notifications.js';
 import {
   dismissFailed,
@@ -104,8 +104,9 @@ interface Replayed extends Range {
 export const replay = act('notification replay', anyOrSupport, async (actor, input: Replayed, admit) => {
   const { stop = false, relative, again = false, ...given } = input;
   const db = await actor.db();
-  const now = nowOf(db);
   const { clientToken } = given.client;
+  // A count answers a time by Redis' clock, which may be ahead of ours.
+  const now = Math.max(nowOf(db), await timeAt(db, db.client(clientToken).feed));
   // A new span is no repeat of the one that began then.
   const anew = { ...given, ...(again && { until: given.until ?? now }), ...(stop && { dry_run: false }) };
   const range = relative === undefined || again ? anew : await asBefore(actor, anew, relative);
@@ -135,7 +136,6 @@ export const replay = act('notification replay', anyOrSupport, async (actor, inp
   return {
     ...answerOf(range, { ...found, since: feedSince(db) }),
     at_least: found.isAtLeast,
-    until: presentTime(found.until),
     left_out: found.leftOut,
     ...(found.count === 0 && !found.isAtLeast && !stop && { none_because: whyNone }),
   };
@@ -189,7 +189,12 @@ async function stopped(db: Db, clientToken: string, span: Span) {
 /** Nobody asks for nothing: an answer of 0 is not what was wanted. */
 const answerOf = (
   { client, dry_run = false, ...span }: Range,
-  { count, since, why }: { count: number; since: number | undefined; why: WaitReason | undefined },
+  {
+    count,
+    since,
+    until,
+    why,
+  }: { count: number; since: number | undefined; until: number; why: WaitReason | undefined },
 ) => ({
   tone: count > 0 && !why ? 'good' : ('warn' as Tone),
   client_token: client.clientToken,
@@ -197,12 +202,12 @@ const answerOf = (
   count,
   // What was covered.
   since: presentTime(span.since),
-  until: presentTime(span.until ?? Date.now()),
+  until: presentTime(until),
   complete_since: presentTime(since),
   ...(why && { waiting_reason: why }),
 });
 
-type Found<More> = More & { count: number; isAtLeast?: boolean };
+type Found<More> = More & { count: number; until: number; isAtLeast?: boolean };
 type InSpan<More> = (db: Db, span: Span & { dryRun: boolean }) => Promise<Found<More>>;
 
 async function inSpan<More>(actor: Actor, range: Range, admit: Admit, carryOut: InSpan<More>) {

@@ -20,7 +20,7 @@ describe('failed assets', () => {
   const read = async (path: string) => (await customer.call('GET', path)).body;
   const since = '2026-01-01T00:00:00Z';
   const recover = async (given: Json = {}) => {
-    const { complete_since, ...rest } = (
+    const { complete_since, until, ...rest } = (
       await customer.call('POST', '/notifications/recover', { since, ...given })
     ).body;
     return rest as Json;

@@ -50,13 +50,20 @@ function range(ended: 'Failed' | 'Delivered', defaultUntil: string) {
   return { body: { schema, examples }, rate: 'records', isLong: true } as const;
 }
 
+const coveredUntil = time('The end of the time that was covered.');
+
 const counted = 'One call in 5 s for each client, bursts of 8; with `dry_run` it counts as a read only.';
 
 const failed = {
   ...range('Failed', 'default: now'),
   result: {
     what: 'The number of notifications, and how many more failed in that time: repeat the call for these.',
-    schema: z.object({ count: integer(17), more: integer(0), complete_since: completeSince }),
+    schema: z.object({
+      count: integer(17),
+      more: integer(0),
+      until: coveredUntil,
+      complete_since: completeSince,
+    }),
   },
 } as const;
 
@@ -110,7 +117,7 @@ export const replayNotificationsCall = clientCall({
     schema: z.object({
       count: integer(17),
       at_least: yesOrNo(false, 'Whether there are more than `count`: not all were counted.'),
-      until: time('The end of the time that was replayed.'),
+      until: coveredUntil,
       complete_since: completeSince,
       waiting_reason,
     }),

@@ -183,7 +183,7 @@ const range = (
   call,
   readForm: (form) => {
     const dry_run = form.get('dry_run') === 'true';
-    const until = form.get('until') ?? (dry_run && new Date().toISOString());
+    const until = form.get('until');
     return {
       body: {
         since: form.get('since') ?? sinceHours(form.get('hours') ?? ''),
@@ -194,11 +194,12 @@ const range = (
     };
   },
   present(
-    { count: found, at_least: isAtLeast, more, complete_since: complete, waiting_reason: why },
+    { count: found, at_least: isAtLeast, more, until, complete_since: complete, waiting_reason: why },
     { here, formToken },
     { body },
   ) {
-    const { dry_run: isDryRun, ...times } = body ?? {};
+    const { dry_run: isDryRun, ...given } = body ?? {};
+    const times: Record<string, unknown> = { ...given, until };
     const counted = count(Number(found), noun);
     const missing =
       Date.parse(String(complete)) > Date.parse(String(times.since)) &&

@@ -36,7 +36,7 @@ const failedPerStep = 200;
  * Makes failed assets owed again whose notification failed in that time, the oldest first, in steps that are each safe to repeat.
  * Without `until` the clock of Redis may have been set back since a failure. The caller wakes catch-up.
  * @param atMost so many assets @param progress is told after each step how many assets are owed again
- * @returns `count`: assets that are owed again (or would be); `more`: those that are left
+ * @returns `count`: assets that are owed again (or would be); `more`: those that are left; `until`: by the clock that notes failures
  */
 export const recoverFailed = eachFailed('recoverFailed', announceClaims);
 
@@ -59,17 +59,20 @@ function eachFailed(
     const { failedAt } = db.client(clientToken);
     const now = await timeAt(db, failedAt);
     const span = [Math.max(since, now - db.settings.keepFailedMs), until ?? Number.MAX_SAFE_INTEGER] as const;
+    const [, newest = 0] =
+      until === undefined ? await db.redis.zrange(failedAt, '-1', '-1', 'WITHSCORES') : [];
+    const till = until ?? Math.max(now, Number(newest));
     if (dryRun) {
-      const failed = await db.redis.zcount(failedAt, ...span);
+      const failed = await db.redis.zcount(failedAt, span[0], till);
       const count = Math.min(failed, atMost);
-      return { count, more: failed - count };
+      return { count, more: failed - count, until: till };
     }
     const rest = restsBetweenSteps();
     for (let count = 0; ; ) {
       const args = [...span, Math.min(failedPerStep, atMost - count)];
       const [done, more] = await runScript<[number, number]>(db, script, clientToken, args);
       count += done;
-      if (more === 0 || count >= atMost) return { count, more };
+      if (more === 0 || count >= atMost) return { count, more, until: till };
       progress(count);
       await rest();
     }
