@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { RedisServer } from '../../local/redis.js';
 import { slotOf } from '../../src/redis/connection/keys.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
+import { Visitor } from '../console/visitor.js';
 import { openCli } from '../operator/cli.js';
 import { startOwnCluster, startOwnRedis } from '../ownRedis.js';
 import { begun, until } from '../receiver.js';
@@ -17,6 +18,7 @@ describe('With REDIS_ACK_REPLICAS=1 and no replica left', () => {
   let api: Harness;
   let platform: Customer;
   let client: string;
+  let visitor: Visitor;
   let operators: Promise<unknown>;
   const { log, lines } = keptLog();
 
@@ -32,6 +34,8 @@ describe('With REDIS_ACK_REPLICAS=1 and no replica left', () => {
     );
     platform = await newCustomer(api, ['enrichments']);
     client = await api.newClient(url);
+    visitor = new Visitor(api.url);
+    await visitor.open(String((await platform.call('POST', '/console_sessions')).body.url));
     const another = await api.newClient(url);
     await replica.stop();
     operators = begun(Promise.all([mint(), pause(another)]));
@@ -79,6 +83,11 @@ describe('With REDIS_ACK_REPLICAS=1 and no replica left', () => {
       const body = new URLSearchParams({ token, client_id, client_secret });
       assert.equal((await fetch(`${api.url}/oauth/revoke`, { method: 'POST', body })).status, 503);
     }
+  });
+
+  it('no session is said to have ended, and nothing is carried out of which the audit may have no entry', async () => {
+    assert.equal((await visitor.post('/console/sign_out', {})).status, 503);
+    assert.equal((await platform.call('GET', '/push_notifications/signing_secret')).status, 503);
   });
 });
 

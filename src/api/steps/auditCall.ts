@@ -42,7 +42,7 @@ export async function auditCall(
   // The platform's: an audit of the client reads its own account's, and those of the accounts that this names.
   if (client !== undefined && client.accountId !== token.accountId)
     await db.redis.sadd(db.client(client.clientToken).callers, token.accountId);
-  const recorded = await recordCall(db, call, recording);
+  const recorded = await db.durably((own) => recordCall(own, call, recording)).safe;
   if (recorded === false) return;
   if (recorded !== true) {
     const { calls, waitMs } = recorded;

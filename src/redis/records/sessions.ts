@@ -65,14 +65,14 @@ export function sessionsOf<Grant, Stored extends object, Session>(kind: Kind<Gra
     findLink: (db: Db, token: string) => find(db, keysOf(db).link, token),
     /** Uses a link for a session with this secret. @returns false if it is unknown, used or expired */
     async openLink(db: Db, token: string, secret: string): Promise<boolean> {
-      const stored = await useKept<Stored>(db, keysOf(db).link, token);
+      const stored = await db.durably((own) => useKept<Stored>(own, keysOf(db).link, token)).safe;
       if (stored !== undefined) await keepForSecret(db, keysOf(db).session, stored, sessionMs, secret);
       return stored !== undefined;
     },
     find: (db: Db, secret: string) => find(db, keysOf(db).session, secret),
-    async end(db: Db, secret: string): Promise<void> {
-      await db.redis.del(keysOf(db).session(secretHash(secret)));
-    },
+    /** Ends a session durably, also where a former call has ended it. */
+    end: (db: Db, secret: string) =>
+      db.durably((own) => own.redis.del(keysOf(db).session(secretHash(secret)))).safe,
   };
 }
 
