@@ -7,6 +7,7 @@ import { type ActivityDeps, createActivities } from '../activities/index.js';
 import type { Parts } from './compose.js';
 import { type Config, ConfigError } from './config.js';
 import { type Logger, messageOf } from './log.js';
+import { storeIds } from './redis/connection/mark.js';
 import { joinProcesses } from './redis/records/processes.js';
 import { workflowBundlePath } from './temporal/bundle.js';
 import { inWords, untilAvailable, type Waiting } from './temporal/connection.js';
@@ -175,7 +176,7 @@ export async function startWorkersAndSweep(
   deps: ActivityDeps & Parts & { failing: Failing; health: TemporalHealth; note: () => Promise<void> },
 ) {
   const { config, temporal, log, metrics, failing, health, note } = deps;
-  const schedule = createSweepSchedule(temporal, config.TASK_QUEUE, log);
+  const schedule = createSweepSchedule(temporal, config.TASK_QUEUE, log, () => storeIds(deps.db));
   const checks = {
     'search attributes': () => ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE, log),
     'schedule of the sweep': schedule.ensure,

@@ -3,6 +3,7 @@ import type { Client, Connection } from '@temporalio/client';
 import type { Config } from '../config.js';
 import { except } from '../promises.js';
 import { timeAt } from '../redis/connection/db.js';
+import { storeIds } from '../redis/connection/mark.js';
 import { ignore } from '../redis/connection/unavailable.js';
 import { minutesRead, readMinutes, refusedCalls, refusedStarts } from '../redis/records/minutes.js';
 import { runningProcesses } from '../redis/records/processes.js';
@@ -84,7 +85,7 @@ async function checkServer(operator: Operator): Promise<Finding[]> {
       found.push(await checkSearchAttributes(temporal, namespace));
       const queue = await askQueue(operator);
       const workers = await countWorkers(operator, queue);
-      found.push(checkSweep(queue), checkWorkers(workers, queue.refused, config));
+      found.push(await checkSweep(operator, queue), checkWorkers(workers, queue.refused, config));
       return [...found, ...(await checkTemporalClock(operator, queue))];
     });
   } catch (err) {
@@ -118,13 +119,22 @@ async function checkSearchAttributes({ connection }: Client, namespace: string):
 /** The sweep starts every 15 seconds: three starts missed. */
 const sweepLateMs = 60_000;
 
-function checkSweep({ schedule, nowMs }: Queue): Finding {
+async function checkSweep(operator: Operator, { schedule, nowMs }: Queue): Promise<Finding> {
   const check = 'temporal sweep';
   if (schedule === undefined) {
     const found = 'There is no schedule for the sweep; a worker creates it when it starts.';
     return finding(check, 'fail', found, 'Start a worker with the same TASK_QUEUE.');
   }
   const { state, info, scheduleId } = schedule;
+  const { giveOwnQueue, othersQueue } = await import('../temporal/sweepSchedule.js');
+  const others = othersQueue(
+    schedule,
+    await operator
+      .db()
+      .then(storeIds)
+      .catch(() => []),
+  );
+  if (others !== undefined) return finding(check, 'fail', `${others}.`, giveOwnQueue(scheduleId));
   if (state.paused) {
     const found = `The schedule of the sweep is paused: ${state.note ?? ''}`;
     return finding(check, 'fail', found, `temporal schedule toggle --unpause --schedule-id ${scheduleId}`);

@@ -11,12 +11,33 @@ import { upkeepPriority, workflowIds } from './workflowIds.js';
 
 const note = 'Starts catch-up for clients that are owed something while nothing works on it.';
 
+/** Which store the sweep reads: its workers need no argument. */
+type Args = { store: string }[];
+
+/** Says that another installation, with another store, uses this queue: each takes the other's work. `stores`: `storeIds` */
+export function othersQueue(
+  { action }: Pick<ScheduleDescription, 'action'>,
+  stores: readonly string[],
+): string | undefined {
+  const [its] = (action.args ?? []) as Args;
+  if (its === undefined || stores.length === 0 || stores.includes(its.store)) return undefined;
+  return `Another installation, with another store, uses the task queue ${action.taskQueue}: each takes the other's events`;
+}
+
+export const giveOwnQueue = (scheduleId: string): string =>
+  `Give each installation a TASK_QUEUE or a namespace of its own. If the other store is gone for good: temporal schedule delete --schedule-id ${scheduleId}`;
+
 /**
  * Makes the guard of the schedule that starts the sweep every 15 seconds; each worker calls the guard at its start and
  * every 15 seconds. A pause is a person's decision, with a reason in its note: the guard logs the pause and leaves it. It
  * repairs every other difference (interval, policies, action, a limit of runs), even during a pause.
  */
-export function createSweepSchedule(temporal: Client, taskQueue: string, log: Logger) {
+export function createSweepSchedule(
+  temporal: Client,
+  taskQueue: string,
+  log: Logger,
+  storesOf: () => Promise<string[]> = async () => [],
+) {
   /** A release that changes it finds the previous release's schedule and repairs it. */
   const wanted = {
     spec: { intervals: [{ every: 15_000, offset: 0 }] },
@@ -26,7 +47,7 @@ export function createSweepSchedule(temporal: Client, taskQueue: string, log: Lo
       workflowType: 'sweep',
       workflowId: workflowIds(taskQueue).sweep,
       taskQueue,
-      args: [],
+      args: [] as Args,
       priority: upkeepPriority,
       workflowExecutionTimeout: 600_000,
     },
@@ -34,6 +55,7 @@ export function createSweepSchedule(temporal: Client, taskQueue: string, log: Lo
   const scheduleId = wanted.action.workflowId;
   const handle = temporal.schedule.getHandle(scheduleId);
   let paused: boolean | undefined;
+  let isTold = false;
 
   /** A pause is logged once by each worker. */
   function notePause(isPaused: boolean, reason?: string): void {
@@ -75,7 +97,7 @@ export function createSweepSchedule(temporal: Client, taskQueue: string, log: Lo
       policies: isDeepStrictEqual(policies, wanted.policies),
       workflow: workflowType === wanted.action.workflowType && workflowId === wanted.action.workflowId,
       'task queue': action.taskQueue === wanted.action.taskQueue,
-      arguments: args.length === 0,
+      arguments: isDeepStrictEqual(args, wanted.action.args),
       timeout: workflowExecutionTimeout === wanted.action.workflowExecutionTimeout,
       'number of runs': state.remainingActions === undefined,
     };
@@ -91,6 +113,13 @@ export function createSweepSchedule(temporal: Client, taskQueue: string, log: Lo
         throw err;
       });
       notePause(found?.state.paused ?? false, found?.state.note);
+      const stores = await storesOf().catch(() => undefined);
+      const its = found?.action.args as Args | undefined;
+      wanted.action.args = stores?.slice(0, 1).map((store) => ({ store })) ?? its ?? [];
+      const others = found && othersQueue(found, stores ?? []);
+      if (others !== undefined && !isTold) log.error(`${others}. ${giveOwnQueue(scheduleId)}`);
+      isTold = others !== undefined;
+      if (isTold) return;
       if (found === undefined) return await create();
       const outdated = differences(found);
       if (outdated.length > 0) await repair(outdated);

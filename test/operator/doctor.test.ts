@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
+import type { ScheduleUpdateOptions } from '@temporalio/client';
 import { Redis } from 'ioredis';
 import type { RedisServer } from '../../local/redis.js';
 import { noticesClient } from '../../src/ids.js';
@@ -168,6 +169,14 @@ describe('operator doctor', () => {
     afterTest(() => schedule.unpause());
     return {};
   };
+  const othersSweep = async () => {
+    const schedule = h.temporal.schedule.getHandle(`sweep/${h.taskQueue}`);
+    const give = (...args: unknown[]) =>
+      schedule.update((now) => ({ ...now, action: { ...now.action, args } }) as ScheduleUpdateOptions);
+    await give({ store: 'another' });
+    afterTest(() => give());
+    return {};
+  };
   const failing: Record<string, [env: () => Promise<NodeJS.ProcessEnv>, failed: Record<string, RegExp>]> = {
     'a wrong setting': [async () => ({ PORT: 'eighty' }), { settings: /^fail .*PORT/ }],
     'a namespace that does not exist': [
@@ -186,6 +195,10 @@ describe('operator doctor', () => {
         'temporal sweep': /^fail/,
         'temporal workers': /^fail/,
       },
+    ],
+    'a sweep of another store': [
+      othersSweep,
+      { 'temporal sweep': /^fail .*TASK_QUEUE .*delete --schedule-id/ },
     ],
     'a paused sweep': [pausedSweep, { 'temporal sweep': /^fail .*toggle --unpause/ }],
   };

@@ -109,4 +109,22 @@ describe('The schedule of the sweep', () => {
     assert.equal(schedule.isPaused(), false);
     assert.equal(said.at(-1)?.msg, 'the schedule of the sweep is no longer paused');
   });
+
+  it('of another store is left alone, and told once by each worker; one that was emptied on purpose goes on', async () => {
+    const of = (...stores: string[]) =>
+      createSweepSchedule(temporal, taskQueue, keptLog('info').log, async () => stores);
+    await of('ours').ensure();
+    const { log, lines } = keptLog('info');
+    const others = createSweepSchedule(temporal, taskQueue, log, async () => ['theirs']);
+    for (let i = 0; i < 2; i++) await others.ensure();
+    assert.match(
+      JSON.stringify(lines),
+      /^[^\n]*Another installation, with another store, uses the task queue [^\n]*$/,
+    );
+    assert.equal(lines.length, 1);
+    const { action } = await handle().describe();
+    assert.deepEqual(action.args, [{ store: 'ours' }]);
+    await of('emptied', 'ours').ensure();
+    assert.deepEqual((await handle().describe()).action.args, [{ store: 'emptied' }]);
+  });
 });

@@ -86,6 +86,12 @@ export function requireData({ health }: Pick<Db, 'health'>): void {
   if (health.isEmptied) throw new RedisUnavailable('the store has lost its data');
 }
 
+/** Returns the id of the installation's store, then the one that it had before it was emptied on purpose; none before its first mark. */
+export async function storeIds(db: Db): Promise<string[]> {
+  const [, id, , former] = ((await db.redis.get(marksOf(db)[0] ?? '')) ?? '').split(' ');
+  return [id, former].filter((one) => one !== undefined);
+}
+
 /** Says how the store stands: `unmarked`: no process has begun on it, or it was emptied while none ran. */
 export async function readMarks(db: Db): Promise<'marked' | 'unmarked' | 'lost'> {
   const found = await Promise.all(samplesOf(db).map((key) => db.redis.get(key)));
