@@ -269,6 +269,10 @@ export function deliverySettings(config: Config) {
   };
 }
 
+/** The longest that a process takes to end, an attempt's lease and closing among it: then it cuts itself off. */
+export const endsWithinSeconds = (config: Config): number =>
+  config.SHUTDOWN_DELAY_SECONDS + config.ATTEMPT_TIMEOUT_SECONDS + 30;
+
 const roleOrder = ['look', 'support', 'admin'] as const;
 
 /** Returns the claim that names a person's roles, and the values with their roles, the highest last. */

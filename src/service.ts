@@ -4,7 +4,7 @@ import type { NativeConnection } from '@temporalio/worker';
 import { readRedisCertificate } from './addresses.js';
 import { createApi, createStartingApi } from './api/app.js';
 import { type Role, type StartedParts, startDelivering } from './compose.js';
-import { type Config, redisOptions } from './config.js';
+import { type Config, endsWithinSeconds, redisOptions } from './config.js';
 import { createDesk } from './desk/desk.js';
 import { createReadiness, listenAdmin, lookEveryMs, type Readiness } from './http/admin.js';
 import type { Step } from './http/context.js';
@@ -38,27 +38,27 @@ import {
 
 type Failing = ReturnType<typeof watchFailingWorkflows>;
 
-/** The longest that a process takes to end, beside its settings: an attempt's lease, and closing. */
-const endsWithinSeconds = 30;
 /** How long Temporal may take what the workers did, after the last attempt: their library waits 30 s for a silent server. */
 const reportWithinMs = 3000;
 
 /**
- * Runs a role until SIGTERM or SIGINT, then stops it in order: accepts no new work, finishes work under way, closes connections.
+ * Runs a role until it is told to end, then stops it in order: accepts no new work, finishes work under way, closes connections.
  * The ports answer from the beginning: health checks as they are, every other call 503 until the store serves.
+ * @param ending what ends the process: a signal aborts it by its name, also before this call, a worker by its failure
  */
-export async function serve(role: Role, config: Config): Promise<void> {
+export async function serve(role: Role, config: Config, ending: AbortController): Promise<void> {
   const log = createLogger(config.LOG_LEVEL, role);
   // ioredis warns there of a password that the server asked nobody for.
   console.warn = (text) => log.warn(String(text));
   // Node would write its own to stderr, as text.
   process.removeAllListeners('warning');
   process.on('warning', ({ name, message }) => log.warn({ name }, message));
-  const ending = stopSignal(log, config);
+  endInTime(log, config, ending.signal);
   try {
+    ending.signal.throwIfAborted();
     await run(role, config, log, ending);
   } catch (err) {
-    // Told to end while it waited for a server.
+    // Told to end while it loaded, or waited for a server.
     if (!ending.signal.aborted) throw err;
   }
   const { reason } = ending.signal;
@@ -223,24 +223,16 @@ async function endDeliveries({ log, sender, ...delivering }: StartedParts, ended
   await sender.close();
 }
 
-/**
- * Returns what ends the process: a signal aborts it by its name, a worker by its failure. A process that does not end in its time is
- * ended. A repeated signal changes nothing: npm passes on the Ctrl-C that a terminal has sent already.
- */
-function stopSignal(log: Logger, config: Config): AbortController {
-  const ending = new AbortController();
-  const seconds = endsWithinSeconds + config.SHUTDOWN_DELAY_SECONDS + config.ATTEMPT_TIMEOUT_SECONDS;
-  ending.signal.addEventListener('abort', () => {
+/** Says what ends the process, and cuts it off if it does not end in its time. */
+function endInTime(log: Logger, config: Config, ended: AbortSignal): void {
+  const seconds = endsWithinSeconds(config);
+  const begin = () => {
+    if (typeof ended.reason === 'string') log.info({ signal: ended.reason }, 'ending');
     setTimeout(() => {
       log.error({ seconds }, 'the process did not end in time: it is cut off');
       process.exit(1);
     }, seconds * 1000).unref();
-  });
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    process.on(signal, () => {
-      log.info({ signal }, 'ending');
-      ending.abort(signal);
-    });
-  }
-  return ending;
+  };
+  if (ended.aborted) begin();
+  else ended.addEventListener('abort', begin);
 }

@@ -225,13 +225,23 @@ it('A process that may open few files takes fewer connections, and says both', a
 
 it('A process that meets an error that nobody handles ends with its text, without what it carries', async () => {
   const error = 'Object.assign(new Error("met"),{command:{args:["hid"+"den"]}})';
-  // Once the process listens to signals.
-  const code = `setInterval(()=>process.listenerCount("SIGTERM")&&Promise.reject(${error}),50)`;
+  // Once the process listens.
+  const code = `setInterval(()=>process.getActiveResourcesInfo().includes("TCPServerWrap")&&Promise.reject(${error}),50)`;
   const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(code)}`;
   const service = await beginService({ NODE_OPTIONS });
   assert.equal(await service.ended, 1);
   assert.match(service.stderr, /^Error: met\n +at /);
   assert.doesNotMatch(service.said(), /hidden/);
+});
+
+it('A process that is told to end while its modules load ends in order: as the first of a container it would otherwise run on', async () => {
+  // Once the program handles errors, which it does before it loads the service.
+  const code = `const timer=setInterval(()=>process.listenerCount("uncaughtException")&&(clearInterval(timer),process.kill(process.pid)),1)`;
+  const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(code)}`;
+  const service = await beginService({ NODE_OPTIONS });
+  assert.equal(await service.ended, 0);
+  const said = [...service.said().matchAll(/"msg":"(.*)"/g)].map(([, words]) => words);
+  assert.deepEqual(said.sort(), ['ended', 'ending']);
 });
 
 describe('A process that npm started', () => {
