@@ -19,6 +19,8 @@ interface ChildOptions {
   logFile: string;
   env?: NodeJS.ProcessEnv;
   cwd?: string;
+  /** How long it may take to end before it is killed. */
+  graceMs?: number;
   /** Called immediately, long before the child is ready. */
   onStart?: (child: Child) => void;
 }
@@ -31,7 +33,7 @@ export interface Child {
   ended: string | undefined;
   /** Resolves with `ended`; never rejects. */
   exited: Promise<string>;
-  /** Sends SIGTERM, then SIGKILL after `graceMs`; resolves when the child is gone. */
+  /** Sends SIGTERM, then SIGKILL after its time, or this one; resolves when the child is gone. */
   stop(graceMs?: number): Promise<void>;
 }
 
@@ -68,7 +70,8 @@ export async function startChild(options: ChildOptions): Promise<Child> {
   closeSync(log);
   const { pid } = child;
   if (pid === undefined) throw new Error(`${options.name} did not start: ${await startError(child)}`);
-  const watcher = watch(pid);
+  const { graceMs: ownMs = 15_000 } = options;
+  const watcher = watch(pid, ownMs);
 
   const started: Child = {
     name: options.name,
@@ -82,7 +85,7 @@ export async function startChild(options: ChildOptions): Promise<Child> {
         resolve(started.ended);
       });
     }),
-    async stop(graceMs = 10_000) {
+    async stop(graceMs = ownMs) {
       if (started.ended !== undefined) return;
       child.kill();
       const timer = setTimeout(() => child.kill('SIGKILL'), graceMs);
@@ -153,17 +156,23 @@ export function logTail(logFile: string, lines = 15): string {
 const watchScript = `
 read -r _
 kill "$1" 2>/dev/null || exit 0
-for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
+left=$2
+while [ "$left" -gt 0 ]; do
   sleep 1
   kill -0 "$1" 2>/dev/null || exit 0
+  left=$((left - 1))
 done
 kill -KILL "$1"`;
 
-function watch(pid: number): ChildProcess {
-  const watcher = spawn('/bin/sh', ['-c', watchScript, 'sh', String(pid)], {
-    stdio: ['pipe', 'ignore', 'ignore'],
-    detached: true,
-  });
+function watch(pid: number, graceMs: number): ChildProcess {
+  const watcher = spawn(
+    '/bin/sh',
+    ['-c', watchScript, 'sh', String(pid), String(Math.ceil(graceMs / 1000))],
+    {
+      stdio: ['pipe', 'ignore', 'ignore'],
+      detached: true,
+    },
+  );
   watcher.on('error', () => undefined);
   watcher.stdin?.on('error', () => undefined);
   watcher.unref();

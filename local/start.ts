@@ -7,7 +7,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, linkSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { hostInUrl } from '../src/addresses.js';
-import { type Config, isRedisGiven, isTemporalGiven, readConfig } from '../src/config.js';
+import { type Config, isRedisGiven, isTemporalGiven, killedAfterSeconds, readConfig } from '../src/config.js';
 import type { Readiness } from '../src/http/admin.js';
 import { messageOf } from '../src/log.js';
 import { dataDir, projectDir } from '../src/operator/npmStart.js';
@@ -91,7 +91,7 @@ async function bringUp(config: Config, supervisor: Supervisor): Promise<void> {
   supervisor.save();
 
   const startService = () =>
-    step('service', apiUrl, () => service(supervisor, environment, `${apiUrl}/readyz`));
+    step('service', apiUrl, () => service(supervisor, config, environment, `${apiUrl}/readyz`));
   await startService();
   say(`notifications may go to http and to ${loopback} (not to the service's own ports), for trying it out`);
   const paste = await demo(apiUrl, environment);
@@ -140,6 +140,7 @@ async function ownTemporal(supervisor: Supervisor, config: Config, ports: PortPl
 /** Starts API and worker in one process: a workflow started here can begin here, without a round trip through the server. */
 async function service(
   supervisor: Supervisor,
+  config: Config,
   environment: Record<string, string>,
   readyUrl: string,
 ): Promise<void> {
@@ -149,6 +150,7 @@ async function service(
     args: [...nodeFlags, ...inspectFlags, join(projectDir, 'dist/src/main.js'), 'all'],
     env: { ...process.env, ...environment },
     logFile: logFile('service'),
+    graceMs: killedAfterSeconds(config) * 1000,
     onStart: supervisor.adopt,
   });
   await waitUntilReady(child, () => isReady(readyUrl), 60_000);

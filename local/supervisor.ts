@@ -3,15 +3,8 @@ import { type Child, failureOf } from './child.js';
 import { isSameProcess, markProcess } from './processMark.js';
 import { claimRunState, endProcess, type RunState, removeRunState, writeRunState } from './runState.js';
 
-/** The service's own forced end, see `stopSignal` in src/service.ts. */
-const serviceGraceMs = 40_000;
-
-/** The order in which children are ended, and how long each may take: the service settles POSTs in flight in the other two. */
-const stopOrder: readonly { name: string; graceMs: number }[] = [
-  { name: 'service', graceMs: serviceGraceMs },
-  { name: 'temporal', graceMs: 15_000 },
-  { name: 'redis', graceMs: 15_000 },
-];
+/** The order in which children are ended: the service settles POSTs in flight in the other two. */
+const stopOrder = ['service', 'temporal', 'redis'];
 
 /** Knows every child, and ends all of them in order when one ends or the supervisor is told to stop. */
 export class Supervisor {
@@ -49,7 +42,7 @@ export class Supervisor {
   async replaceService(start: () => Promise<void>): Promise<void> {
     this.#isReplacing = true;
     try {
-      await this.#end('service', serviceGraceMs);
+      await this.#end('service');
       if (!this.#stopping) await start();
     } finally {
       this.#isReplacing = false;
@@ -74,7 +67,7 @@ export class Supervisor {
 
   async #stopAll(reason: string, status: 0 | 1): Promise<void> {
     (status === 0 ? console.log : console.error)(`\nstopping: ${reason}`);
-    for (const { name, graceMs } of stopOrder) await this.#end(name, graceMs);
+    for (const name of stopOrder) await this.#end(name);
     removeRunState(this.dir);
     console.log('stopped');
     // The reason once more: the end of a log and the stops stand between.
@@ -83,10 +76,10 @@ export class Supervisor {
     process.exit(status);
   }
 
-  async #end(name: string, graceMs: number): Promise<void> {
+  async #end(name: string): Promise<void> {
     const child = this.#children.get(name);
     if (!child || child.ended !== undefined) return;
-    await child.stop(graceMs);
+    await child.stop();
     console.log(`  ${name} ${child.ended === 'killed by SIGKILL' ? 'had to be killed' : 'stopped'}`);
   }
 }

@@ -273,6 +273,9 @@ export function deliverySettings(config: Config) {
 export const endsWithinSeconds = (config: Config): number =>
   config.SHUTDOWN_DELAY_SECONDS + config.ATTEMPT_TIMEOUT_SECONDS + 30;
 
+/** How long who ends a process waits before it is killed: its own last word comes first. */
+export const killedAfterSeconds = (config: Config): number => endsWithinSeconds(config) + 5;
+
 const roleOrder = ['look', 'support', 'admin'] as const;
 
 /** Returns the claim that names a person's roles, and the values with their roles, the highest last. */
