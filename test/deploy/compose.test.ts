@@ -1,13 +1,19 @@
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { Ajv } from 'ajv';
 import ipaddr from 'ipaddr.js';
 import { parse } from 'yaml';
 import { nodeFlags } from '../../local/nodeFlags.js';
-import { deliverySettings, environmentSchema, readConfig } from '../../src/config.js';
-import { servers } from '../servers.js';
+import {
+  deliverySettings,
+  endsWithinSeconds,
+  environmentSchema,
+  killedAfterSeconds,
+  readConfig,
+} from '../../src/config.js';
+import { newFolder, servers } from '../servers.js';
 import { run } from '../tools.js';
 
 const required = {
@@ -20,9 +26,9 @@ const forcedAfterGraceMs = 10_000;
 const deployment = 'deploy/helm/asset-update/templates/deployment.yaml';
 const compose = readCompose(required);
 const ours = compose.services.all;
-const environment = Object.fromEntries(
-  Object.entries(ours?.environment ?? {}).map(([name, value]) => [name, String(value ?? '')]),
-);
+const textsOf = (given: Service['environment'] = {}) =>
+  Object.fromEntries(Object.entries(given).map(([name, value]) => [name, String(value ?? '')]));
+const environment = textsOf(ours?.environment);
 
 describe('docker-compose.yml', () => {
   it('is valid under the schema of the Compose Specification', () => {
@@ -77,12 +83,30 @@ describe('docker-compose.yml', () => {
     assert.deepEqual([TEMPORAL_ADDRESS, REDIS_URL, ALLOW_HTTP_TARGETS], expected);
   });
 
-  it('leaves the service time to finish what is under way', () => {
-    const graceMs = Number(ours?.stop_grace_period?.replace(/s$/, '')) * 1000;
+  it('leaves the service time to finish what is under way, and then to say why it cuts itself off', () => {
+    const graceOf = ({ services }: Compose) => Number(services.all?.stop_grace_period?.replace(/s$/, ''));
     const config = readConfig(environment);
-    const endsMs =
+    const workerEndsMs =
       config.SHUTDOWN_DELAY_SECONDS * 1000 + deliverySettings(config).leaseMs + forcedAfterGraceMs;
-    assert.ok(graceMs > endsMs, `${graceMs} ms, and it takes ${endsMs} ms`);
+    assert.ok(workerEndsMs + 10_000 < endsWithinSeconds(config) * 1000);
+    assert.equal(graceOf(compose), killedAfterSeconds(config));
+    assert.ok(graceOf(compose) >= endsWithinSeconds(config) + 5);
+    const beside =
+      killedAfterSeconds(config) - config.SHUTDOWN_DELAY_SECONDS - config.ATTEMPT_TIMEOUT_SECONDS;
+    for (const page of ['docs/reference/settings.md', 'docs/guides/operations.md', '.env.example'])
+      assert.match(readFileSync(page, 'utf8'), new RegExp(`SHUTDOWN_DELAY_SECONDS.? \\+ ${beside}`), page);
+    const longer = readCompose({ ...required, SHUTDOWN_DELAY_SECONDS: '60', STOP_GRACE_PERIOD: '105s' });
+    assert.equal(graceOf(longer), 105);
+  });
+
+  it('names its own Temporal, unless `.env` leaves that to a profile of Temporal’s client', async () => {
+    const file = join(await newFolder(), 'temporal.toml');
+    writeFileSync(file, '[profile.cloud]\naddress = "cloud.example.com:7233"\nnamespace = "media.a1b2c"\n');
+    const { services } = readCompose({ ...required, TEMPORAL_ADDRESS: '', TEMPORAL_NAMESPACE: '' });
+    const profile = { TEMPORAL_PROFILE: 'cloud', TEMPORAL_CONFIG_FILE: file };
+    const config = readConfig({ ...textsOf(services.all?.environment), ...profile });
+    const named = [config.TEMPORAL_ADDRESS, config.TEMPORAL_NAMESPACE];
+    assert.deepEqual(named, ['cloud.example.com:7233', 'media.a1b2c']);
   });
 
   it('makes the service trust the balancer and the gateway of the published port, whose addresses no container gets', () => {
@@ -176,15 +200,15 @@ class MissingVariable extends Error {
   override name = 'MissingVariable';
 }
 
-/** The forms of Compose's interpolation that the file uses: `${A}`, `${A:-default}`, `${A:?message}`, and one in the default of another. */
+/** The forms of Compose's interpolation that the file uses: `${A}`, `${A-default}`, `${A:-default}`, `${A:?message}`, one in another's default. */
 function interpolate(text: string, variables: Record<string, string>): string {
   return text.replace(
-    /\$\{([A-Z_]+)(?:(:[-?])((?:[^{}]|\$\{[^{}]*\})*))?\}/g,
+    /\$\{([A-Z_]+)(?:(:?[-?])((?:[^{}]|\$\{[^{}]*\})*))?\}/g,
     (_, name: string, form?: string, rest = '') => {
       const value = variables[name];
-      if (value) return value;
+      if (value || (form === '-' && value === '')) return value;
       if (form === ':?') throw new MissingVariable(`${name}: ${rest}`);
-      return form === ':-' ? interpolate(rest, variables) : '';
+      return form?.endsWith('-') ? interpolate(rest, variables) : '';
     },
   );
 }
