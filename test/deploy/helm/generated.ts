@@ -89,24 +89,34 @@ function mostOf(takes: (text: string) => boolean): { maximum?: number } {
 export function valuesSchema(): object {
   const schema = JSON.parse(readFileSync(schemaFile, 'utf8'));
   const { config, secretEnv } = schema.properties;
+  const withoutUser = 'Without user and password: with them all of it goes into secretEnv.';
   const named = Object.entries(environmentSchema.shape).map(([name, of]) => {
     const takes = (text: string) => of.safeParse(text).success;
     const type = takes('x')
       ? { type: ['string', 'number', 'boolean'] }
-      : takes('1') && takes('true')
-        ? { enum: [true, false, 'true', 'false', '1', '0', ''] }
-        : takes('1') || takes('40')
-          ? {
-              type: ['number', 'string'],
-              pattern: takes('40,50') ? '^[0-9., ]*$' : '^[0-9.]*$',
-              ...mostOf(takes),
-            }
-          : { type: ['string', 'number'] };
+      : ['http', 'redis'].some((scheme) => takes(`${scheme}://user:password@host:80`))
+        ? { type: 'string', description: withoutUser, pattern: '^[^@]*$' }
+        : takes('1') && takes('true')
+          ? { enum: [true, false, 'true', 'false', '1', '0', ''] }
+          : takes('1') || takes('40')
+            ? {
+                type: ['number', 'string'],
+                pattern: takes('40,50') ? '^[0-9., ]*$' : '^[0-9.]*$',
+                ...mostOf(takes),
+              }
+            : { type: ['string', 'number'] };
     return [name, { ...type, ...config.properties[name], ...mostOf(takes) }] as const;
   });
   config.properties = Object.fromEntries(named);
-  const others = '^(TEMPORAL_(TLS|GRPC_META)[A-Z0-9_]*|TEMPORAL_(PROFILE|CONFIG_FILE)|OTEL_[A-Z0-9_]+)$';
-  config.patternProperties[others] = { type: ['string', 'number', 'boolean'] };
+  const headers = 'OTEL_EXPORTER_OTLP_([A-Z]+_)?HEADERS|TEMPORAL_GRPC_META_.*';
+  const secret = `^(SECRETS_KEY|${headers}|.*_(API_KEY|KEY_DATA|PASSWORD|TOKEN|SECRET))$`;
+  config.patternProperties = {
+    [secret]: { description: 'A secret: it goes into secretEnv.', not: {} },
+    '^OTEL_[A-Z0-9_]*ENDPOINT$': { description: withoutUser, not: { type: 'string', pattern: '@' } },
+    '^(TEMPORAL_TLS[A-Z0-9_]*|TEMPORAL_(PROFILE|CONFIG_FILE)|OTEL_[A-Z0-9_]+)$': {
+      type: ['string', 'number', 'boolean'],
+    },
+  };
   config.additionalProperties = false;
   delete config.propertyNames;
   const names = named.map(([name]) => name).join('|');

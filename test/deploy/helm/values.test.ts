@@ -49,6 +49,40 @@ describe('the values of the Helm chart', () => {
     }
   });
 
+  it('have no setting that can carry a secret in config: that is one of secretEnv', () => {
+    const validate = new Ajv({ strict: false }).compile(JSON.parse(read('values.schema.json')));
+    const { config } = parse(read('values.yaml'), { merge: true });
+    const isTaken = (more: object) => validate({ config: { ...config, ...more } });
+    const withUser = (scheme: string) => `${scheme}://user:password@host:80`;
+    const named = Object.keys(environmentSchema.shape).filter((name) => /SECRET/.test(name));
+    const ofLibraries = [
+      'TEMPORAL_API_KEY',
+      'TEMPORAL_TLS_CLIENT_KEY_DATA',
+      'TEMPORAL_GRPC_META_AUTHORIZATION',
+    ];
+    const headers = ['', 'TRACES_'].map((signal) => `OTEL_EXPORTER_OTLP_${signal}HEADERS`);
+    const secrets = Object.fromEntries([...named, ...ofLibraries, ...headers].map((name) => [name, 'x']));
+    const endpoints = ['', 'TRACES_'].map((signal) => `OTEL_EXPORTER_OTLP_${signal}ENDPOINT`);
+    for (const name of endpoints) secrets[name] = withUser('http');
+    for (const [name, of] of Object.entries(environmentSchema.shape)) {
+      const isAddress = !of.safeParse('x').success;
+      for (const address of ['http', 'redis'].map(withUser))
+        if (isAddress && of.safeParse(address).success) secrets[name] = address;
+    }
+    assert.deepEqual(
+      Object.keys(secrets).filter((name) => name in environmentSchema.shape),
+      ['SECRETS_KEY', 'OPERATOR_OIDC_CLIENT_SECRET', 'REDIS_URL', 'OUTGOING_PROXY'],
+    );
+    const isSecretTaken = (name: string) => validate({ secretEnv: { [name]: { name: 'a', key: 'b' } } });
+    for (const [name, value] of Object.entries(secrets))
+      assert.deepEqual([isTaken({ [name]: value }), isSecretTaken(name)], [false, true], name);
+    const plain = {
+      OUTGOING_PROXY: 'http://proxy:3128',
+      OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318',
+    };
+    assert.ok(isTaken(plain), JSON.stringify(validate.errors));
+  });
+
   it('put a process on no loopback address', () => {
     const { config } = JSON.parse(read('values.schema.json')).properties;
     for (const name of ['HOST', 'ADMIN_HOST']) {
