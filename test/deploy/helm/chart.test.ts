@@ -20,6 +20,8 @@ const forcedAfterGraceMs = 10_000;
 const inNamespace = (name: string) => ({
   namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': name } },
 });
+const inOwn = { podSelector: {} };
+const inAny = { namespaceSelector: {} };
 
 /** What the NetworkPolicy allows. */
 const policyOf = async (...args: string[]) => ofKind(await rendered(...args), 'NetworkPolicy')[0]?.spec;
@@ -143,26 +145,21 @@ describe('the Helm chart', function () {
   it('lets the Pods reach the stores that the README’s installation names, each in its namespace', async () => {
     const set = readFileSync(join(chartDir, 'README.md'), 'utf8').match(/--set config\.\S+/g) ?? [];
     assert.equal(set.length, 2);
+    const range = { ipBlock: { cidr: '10.9.0.0/24' } };
     const cases: [string[], unknown[]][] = [
-      [set, [inNamespace('redis'), inNamespace('temporal')]],
-      [[], [{ podSelector: {} }, { podSelector: {} }]],
-      [
-        ['--set config.REDIS_URL=redis+cluster://a.stores.svc:6379'],
-        [inNamespace('stores'), { podSelector: {} }],
-      ],
-      [
-        ['--set config.TEMPORAL_ADDRESS=a.b.tmprl.cloud:7233'],
-        [{ podSelector: {} }, { namespaceSelector: {} }],
-      ],
-      [['--set config.REDIS_URL=null'], [{ namespaceSelector: {} }, { podSelector: {} }]],
-      [
-        ['--set networkPolicy.redisTo[0].ipBlock.cidr=10.9.0.0/24'],
-        [{ ipBlock: { cidr: '10.9.0.0/24' } }, { podSelector: {} }],
-      ],
+      [set, [[inNamespace('redis')], [inNamespace('temporal')]]],
+      [[], [[inOwn], [inOwn]]],
+      [['--set config.REDIS_URL=redis+cluster://a.stores.svc:6379'], [[inNamespace('stores')], [inOwn]]],
+      // A Service in a namespace, or a Pod of a Service in the release's own.
+      [[`-f ${chartDir}/examples/redis-cluster.yaml`], [[inOwn, inNamespace('redis-cluster')], [inOwn]]],
+      [['--set config.TEMPORAL_ADDRESS=temporal.a:7233'], [[inOwn], [inOwn, inNamespace('a')]]],
+      [['--set config.TEMPORAL_ADDRESS=a.b.tmprl.cloud:7233'], [[inOwn], [inAny]]],
+      [['--set config.REDIS_URL=null'], [[inAny], [inOwn]]],
+      [['--set networkPolicy.redisTo[0].ipBlock.cidr=10.9.0.0/24'], [[range], [inOwn]]],
     ];
     for (const [given, expected] of cases) {
       const args = given.flatMap((one) => one.split(' '));
-      const peers = (await policyOf(...args))?.egress.slice(1, 3).map(({ to }) => to[0]);
+      const peers = (await policyOf(...args))?.egress.slice(1, 3).map(({ to }) => to);
       assert.deepEqual(peers, expected, String(given));
     }
   });

@@ -41,7 +41,8 @@ signal; 15 more are for closing connections and settling the work under way.
 
 {{/*
 Peers of a NetworkPolicy: those given, else what the address of the store says: service.namespace(.svc...) is in that namespace, a
-name without a dot in the release's own. An address elsewhere is covered by the rule of public addresses, or must be given.
+name without a dot in the release's own, and one with one dot in either, because it may be pod.service. An address elsewhere is
+covered by the rule of public addresses, or must be given.
 */}}
 {{- define "asset-update.storePeers" -}}
 {{- $given := first . }}
@@ -49,14 +50,17 @@ name without a dot in the release's own. An address elsewhere is covered by the 
 {{- $parts := splitList "." $host }}
 {{- if $given }}
 {{- toYaml $given }}
-{{- else if and (gt (len $parts) 1) (or (eq (len $parts) 2) (eq (index $parts 2) "svc")) }}
+{{- else if or (not $host) (and (gt (len $parts) 2) (ne (index $parts 2) "svc")) }}
+- namespaceSelector: {}
+{{- else }}
+{{- if le (len $parts) 2 }}
+- podSelector: {}
+{{- end }}
+{{- if ge (len $parts) 2 }}
 - namespaceSelector:
     matchLabels:
       kubernetes.io/metadata.name: {{ index $parts 1 }}
-{{- else if and $host (eq (len $parts) 1) }}
-- podSelector: {}
-{{- else }}
-- namespaceSelector: {}
+{{- end }}
 {{- end }}
 {{- end }}
 
