@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { deliverySettings, readConfig } from '../../../src/config.js';
+import { endsWithinSeconds, killedAfterSeconds, readConfig } from '../../../src/config.js';
 import { isBuilt } from './isBuilt.mjs';
 import { environmentOf, ofKind, podsOf, rendered } from './rendered.js';
 import { chartDir, helm, isKnown, kubeconform, kubernetesVersions } from './tools.js';
@@ -14,8 +14,6 @@ const secrets = {
   TEMPORAL_API_KEY: 'a-key',
 };
 const wrongService = 'apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {portss: []}\n';
-/** How much longer than its grace a worker is given before it is made to stop (see worker.ts). */
-const forcedAfterGraceMs = 10_000;
 
 const inNamespace = (name: string) => ({
   namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': name } },
@@ -103,15 +101,15 @@ describe('the Helm chart', function () {
       for (const pod of podsOf(await rendered(...args)).values()) {
         const [container] = pod.containers;
         const config = readConfig(withFiles(environmentOf(container, secrets)));
-        const endsMs =
-          config.SHUTDOWN_DELAY_SECONDS * 1000 + deliverySettings(config).leaseMs + forcedAfterGraceMs;
-        assert.ok(pod.terminationGracePeriodSeconds * 1000 >= endsMs + 10_000, String(args));
+        const grace = pod.terminationGracePeriodSeconds;
+        assert.equal(grace, Math.ceil(killedAfterSeconds(config)), String(args));
+        assert.ok(grace >= endsWithinSeconds(config) + 5);
         assert.deepEqual(container.startupProbe.httpGet, { path: '/healthz', port: 'admin' });
         assert.deepEqual(container.livenessProbe.httpGet, { path: '/healthz', port: 'admin' });
         assert.deepEqual(container.readinessProbe.httpGet, { path: '/readyz', port: 'admin' });
       }
     }
-    await assert.rejects(rendered('--set', 'terminationGracePeriodSeconds=20'), /must be at least 50/);
+    await assert.rejects(rendered('--set', 'terminationGracePeriodSeconds=20'), /must be at least 55/);
   });
 
   it('has two processes of `all` behind one Service, or separate APIs and workers', async () => {

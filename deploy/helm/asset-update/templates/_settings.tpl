@@ -22,13 +22,13 @@
 {{- end }}
 
 {{/*
-Seconds until a Pod is killed. The service ends by itself SHUTDOWN_DELAY_SECONDS + ATTEMPT_TIMEOUT_SECONDS + 15 after the
-signal; 15 more are for closing connections and settling the work under way.
+Seconds until a Pod is killed. The service cuts itself off SHUTDOWN_DELAY_SECONDS + ATTEMPT_TIMEOUT_SECONDS + 30 after the
+signal; 5 more are for its last line of the log.
 */}}
 {{- define "asset-update.graceSeconds" -}}
 {{- $delay := include "asset-update.text" (default 0 .Values.config.SHUTDOWN_DELAY_SECONDS) | float64 }}
 {{- $timeout := include "asset-update.text" (default 10 .Values.config.ATTEMPT_TIMEOUT_SECONDS) | float64 }}
-{{- $least := addf $delay $timeout 30 | ceil | int }}
+{{- $least := addf $delay $timeout 35 | ceil | int }}
 {{- $given := .Values.terminationGracePeriodSeconds }}
 {{- if kindIs "invalid" $given }}
 {{- $least }}
