@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { endsWithinSeconds, killedAfterSeconds, readConfig } from '../../../src/config.js';
+import { clusterWith } from './cluster.js';
 import { isBuilt } from './isBuilt.mjs';
 import { environmentOf, ofKind, podsOf, rendered } from './rendered.js';
 import { chartDir, helm, isKnown, kubeconform, kubernetesVersions } from './tools.js';
@@ -138,6 +139,18 @@ describe('the Helm chart', function () {
       'rel-asset-update-api': 2,
       'rel-asset-update-worker': undefined,
     });
+  });
+
+  it('keeps the number of Pods that run when their autoscaling is turned on', async () => {
+    const cluster = await clusterWith({ 'rel-asset-update-all': 5, 'rel-asset-update-worker': 1 });
+    const replicas = async (...set: string[]) =>
+      ofKind(await rendered(...set.flatMap((one) => ['--set', one]), ...cluster), 'Deployment').map(
+        ({ spec }) => spec.replicas,
+      );
+    assert.deepEqual(await replicas('all.autoscaling.enabled=true'), [5]);
+    assert.deepEqual(await replicas('all.replicas=3'), [3]);
+    const apart = ['api', 'worker'].map((role) => `${role}.autoscaling.enabled=true`);
+    assert.deepEqual(await replicas('shape=apart', ...apart), [undefined, 1]);
   });
 
   it('lets the Pods reach the stores that the README’s installation names, each in its namespace', async () => {
