@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { endsWithinSeconds, killedAfterSeconds, readConfig } from '../../../src/config.js';
 import { clusterWith } from './cluster.js';
 import { isBuilt } from './isBuilt.mjs';
-import { environmentOf, ofKind, podsOf, rendered } from './rendered.js';
+import { environmentOf, type Manifest, ofKind, podsOf, rendered } from './rendered.js';
 import { chartDir, helm, isKnown, kubeconform, kubernetesVersions } from './tools.js';
 
 const examples = readdirSync(join(chartDir, 'examples')).map((file) => join(chartDir, 'examples', file));
@@ -21,6 +22,8 @@ const inNamespace = (name: string) => ({
 });
 const inOwn = { podSelector: {} };
 const inAny = { namespaceSelector: {} };
+
+const nameOf = ({ metadata }: Manifest): string => metadata.name;
 
 /** What the NetworkPolicy allows. */
 const policyOf = async (...args: string[]) => ofKind(await rendered(...args), 'NetworkPolicy')[0]?.spec;
@@ -151,6 +154,26 @@ describe('the Helm chart', function () {
     assert.deepEqual(await replicas('all.replicas=3'), [3]);
     const apart = ['api', 'worker'].map((role) => `${role}.autoscaling.enabled=true`);
     assert.deepEqual(await replicas('shape=apart', ...apart), [undefined, 1]);
+  });
+
+  it('changes its shape in two steps: the first changes nothing that runs, the second leads calls to what runs', async () => {
+    const roleOf = ({ spec }: Manifest) => spec.selector['app.kubernetes.io/component'];
+    for (const [from, to] of [
+      ['all', 'apart'],
+      ['apart', 'all'],
+    ]) {
+      const set = (...given: string[]) => rendered(...given.flatMap((one) => ['--set', one]));
+      const before = await set(`shape=${from}`);
+      const both = await set(`shape=${from}`, `nextShape=${to}`);
+      const after = await set(`shape=${to}`);
+      const missing = (one: Manifest) => !both.some((other) => isDeepStrictEqual(one, other));
+      assert.deepEqual(before.filter(missing), []);
+      assert.deepEqual(after.filter(missing).map(nameOf), ['rel-asset-update']);
+      const [service] = after.filter(missing);
+      assert.ok(
+        service && ofKind(after, 'Deployment').some((one) => nameOf(one).endsWith(`-${roleOf(service)}`)),
+      );
+    }
   });
 
   it('lets the Pods reach the stores that the README’s installation names, each in its namespace', async () => {

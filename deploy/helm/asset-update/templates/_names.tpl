@@ -36,9 +36,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
-{{/* The roles of the shape, as a JSON list. */}}
+{{/* The roles of the shape, and of the one that is to follow it, as a JSON list. */}}
 {{- define "asset-update.roles" -}}
-{{- ternary (list "api" "worker") (list "all") (eq .Values.shape "apart") | toJson }}
+{{- $roles := dict "all" (list "all") "apart" (list "api" "worker") }}
+{{- concat (get $roles .Values.shape) (get $roles (default "" .Values.nextShape) | default list) | uniq | toJson }}
 {{- end }}
 
 {{/* The role that callers reach. */}}
