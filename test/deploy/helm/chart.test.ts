@@ -176,6 +176,26 @@ describe('the Helm chart', function () {
     }
   });
 
+  it('leaves Temporal’s address to a Secret, or to a profile of Temporal’s client', async () => {
+    const file = 'config.TEMPORAL_CONFIG_FILE=/etc/temporal/config.toml';
+    const secret = (name: string) => `secretEnv.${name}.name=a,secretEnv.${name}.key=b`;
+    for (const [set, expected] of [
+      ['', 'temporal-frontend:7233'],
+      ['config.TEMPORAL_ADDRESS=a:1', 'a:1'],
+      ['config.TEMPORAL_PROFILE=cloud', undefined],
+      [file, undefined],
+      [secret('TEMPORAL_PROFILE'), undefined],
+      [secret('TEMPORAL_ADDRESS'), 'of the Secret'],
+    ] as const) {
+      const manifests = await rendered('--set', set);
+      const [container] = podsOf(manifests).get('all')?.containers ?? assert.fail();
+      const named = environmentOf(container, { TEMPORAL_ADDRESS: 'of the Secret' });
+      assert.deepEqual([named.TEMPORAL_ADDRESS, named.TEMPORAL_NAMESPACE], [expected, undefined], set);
+      const peers = ofKind(manifests, 'NetworkPolicy')[0]?.spec.egress[2]?.to;
+      assert.deepEqual(peers, [expected?.includes(':') ? inOwn : inAny], set);
+    }
+  });
+
   it('lets the Pods reach the stores that the README’s installation names, each in its namespace', async () => {
     const set = readFileSync(join(chartDir, 'README.md'), 'utf8').match(/--set config\.\S+/g) ?? [];
     assert.equal(set.length, 2);

@@ -14,7 +14,8 @@ const here = join(projectDir, 'test/deploy/helm');
 
 /** A setting of the service, or a variable that Temporal's or OpenTelemetry's library reads. */
 export const isKnown = (name: string): boolean =>
-  name in environmentSchema.shape || /^(TEMPORAL_(API_KEY|TLS|GRPC_META)|OTEL_)/.test(name);
+  name in environmentSchema.shape ||
+  /^(TEMPORAL_(API_KEY|TLS|GRPC_META|PROFILE|CONFIG_FILE)|OTEL_)/.test(name);
 
 export const chartDir = join(projectDir, 'deploy/helm/asset-update');
 /** From the oldest that `Chart.yaml` allows to the newest of the schemas. */

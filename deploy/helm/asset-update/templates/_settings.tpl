@@ -3,9 +3,25 @@
 {{- if kindIs "string" . }}{{ . }}{{ else }}{{ toJson . }}{{ end }}
 {{- end }}
 
+{{/* Temporal's address, as far as the values say it. The default gives way to a Secret and to a profile of Temporal's client. */}}
+{{- define "asset-update.temporalAddress" -}}
+{{- $config := .Values.config }}
+{{- $secret := .Values.secretEnv }}
+{{- $profile := or $config.TEMPORAL_PROFILE $secret.TEMPORAL_PROFILE $config.TEMPORAL_CONFIG_FILE $secret.TEMPORAL_CONFIG_FILE }}
+{{- if $config.TEMPORAL_ADDRESS }}
+{{- $config.TEMPORAL_ADDRESS }}
+{{- else if not (or $secret.TEMPORAL_ADDRESS $profile) }}
+{{- "temporal-frontend:7233" }}
+{{- end }}
+{{- end }}
+
 {{- define "asset-update.env" -}}
 {{- if eq (int .Values.config.PORT) (int .Values.config.ADMIN_PORT) }}{{ fail "config.PORT and config.ADMIN_PORT are the same" }}{{ end }}
-{{- range $name, $value := .Values.config }}
+{{- $config := .Values.config }}
+{{- with include "asset-update.temporalAddress" . }}
+{{- $config = set (deepCopy $config) "TEMPORAL_ADDRESS" . }}
+{{- end }}
+{{- range $name, $value := $config }}
 {{- if hasKey $.Values.secretEnv $name }}{{ fail (printf "%s is in config and in secretEnv" $name) }}{{ end }}
 {{- if not (kindIs "invalid" $value) }}
 - name: {{ $name }}
