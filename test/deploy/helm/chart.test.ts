@@ -196,6 +196,12 @@ describe('the Helm chart', function () {
     }
   });
 
+  it('refuses a name that no Service can have', async () => {
+    for (const name of ['1st', 'a.b'])
+      await assert.rejects(helm('template', name, chartDir), /can name no Service: .* Set fullnameOverride/);
+    await helm('template', '1st', chartDir, '--set', 'fullnameOverride=first');
+  });
+
   it('lets the Pods reach the stores that the README’s installation names, each in its namespace', async () => {
     const set = readFileSync(join(chartDir, 'README.md'), 'utf8').match(/--set config\.\S+/g) ?? [];
     assert.equal(set.length, 2);

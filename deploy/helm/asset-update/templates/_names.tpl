@@ -1,11 +1,11 @@
 {{- define "asset-update.fullname" -}}
-{{- if .Values.fullnameOverride }}
-{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}
-{{- else if contains .Chart.Name .Release.Name }}
-{{- .Release.Name | trunc 50 | trimSuffix "-" }}
-{{- else }}
-{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" }}
+{{- $both := printf "%s-%s" .Release.Name .Chart.Name }}
+{{- $usual := ternary .Release.Name $both (contains .Chart.Name .Release.Name) }}
+{{- $name := .Values.fullnameOverride | default $usual | trunc 50 | trimSuffix "-" }}
+{{- if not (regexMatch "^[a-z]([a-z0-9-]*[a-z0-9])?$" $name) }}
+{{- fail (printf "%s can name no Service: it must begin with a letter, and have only a-z, 0-9 and -. Set fullnameOverride" $name) }}
 {{- end }}
+{{- $name }}
 {{- end }}
 
 {{- define "asset-update.serviceAccountName" -}}
