@@ -1,26 +1,14 @@
 /** The shipped rules over recorded lives of the service (lives.ts): what fires, for how long, and that nothing else does. */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse } from 'yaml';
-import { projectDir } from '../../src/operator/npmStart.js';
-import { newFolder } from '../servers.js';
-import { everySeconds, fileOf } from './life.js';
+import { fileOf } from './life.js';
 import { lives } from './lives.js';
-
-/** At which second an alert fires at the latest, until when it goes on, and when it has ended. Every fault begins at 60. */
-interface Expected {
-  by: number;
-  until: number;
-  ended: number;
-  /** Its summary then. */
-  says?: RegExp;
-}
+import { type Fires, isThere, judge, rules, told } from './promtool.js';
 
 /** By the life: what fires, and nothing else. */
-const expected: Record<string, Record<string, Expected>> = {
+const expected: Record<string, Fires> = {
   quiet: {},
   'two receivers of three, 4 minutes': { ReceiversFailing: { by: 240, until: 300, ended: 420 } },
   'all receivers, 9 minutes': { ReceiversFailing: { by: 240, until: 600, ended: 675 } },
@@ -132,70 +120,13 @@ const expected: Record<string, Record<string, Expected>> = {
   },
 };
 
-/** Returns the alerts that must fire at a second, and those that may: they have begun, or have not ended yet. */
-function alertsAt(name: string, second: number): { must: string[]; may: string[] } {
-  const all = Object.entries(expected[name] ?? {});
-  const must = all.flatMap(([alert, { by, until }]) => (second >= by && second <= until ? [alert] : []));
-  const may = all.flatMap(([alert, { ended }]) =>
-    second >= 60 && second <= ended && !must.includes(alert) ? [alert] : [],
-  );
-  return { must, may };
-}
-
-const rules = join(projectDir, 'deploy/prometheus/alerts.yml');
-
-/** Has promtool try the rules. @returns what it says if a test fails; else empty */
-async function promtool(test: object): Promise<string> {
-  const interval = `${everySeconds}s`;
-  const all = { rule_files: [rules], evaluation_interval: interval, tests: [{ interval, ...test }] };
-  const file = join(await newFolder(), 'test.yml');
-  // JSON is YAML, too.
-  await writeFile(file, JSON.stringify(all));
-  const { status, stdout, stderr } = spawnSync('promtool', ['test', 'rules', file], { encoding: 'utf8' });
-  return status === 0 ? '' : stdout + stderr;
-}
-
-/** Has promtool judge the rules over a life: all is as expected. */
-async function judge(name: string): Promise<void> {
-  const life = lives[name];
-  assert.ok(life);
-  const series = JSON.parse(readFileSync(join(import.meta.dirname, 'life', fileOf(name)), 'utf8'));
-  const input_series = Object.entries(series).map(([one, values]) => ({ series: one, values }));
-  const seconds = Array.from({ length: life.seconds / everySeconds }, (_, i) => i * everySeconds);
-  const promql_expr_test = seconds.map((second) => {
-    const { must, may } = alertsAt(name, second);
-    return {
-      expr: `count by (alertname) (ALERTS{alertstate="firing",alertname!~"AssetUpdate(${may.join('|')})"}) > bool 0`,
-      eval_time: `${second}s`,
-      exp_samples: must.map((alert) => ({ labels: `{alertname="AssetUpdate${alert}"}`, value: 1 })),
-    };
-  });
-  assert.equal(await promtool({ input_series, promql_expr_test }), '');
-  const fired = Object.entries(expected[name] ?? {});
-  const all = await told(
-    input_series,
-    fired.flatMap(([alert, { until, says }]) => (says ? [[alert, until]] : [])),
-  );
-  for (const [, { says }] of fired) if (says) assert.match(all, says);
-}
-
-/** Returns what promtool says of alerts, each at a second, as it does if none is expected. */
-const told = async (input_series: object[], alerts: [alert: string, second: number][]): Promise<string> => {
-  const asked = alerts.map(([alert, second]) => {
-    return { alertname: `AssetUpdate${alert}`, eval_time: `${second}s`, exp_alerts: [] };
-  });
-  return asked.length === 0 ? '' : await promtool({ input_series, alert_rule_test: asked });
-};
-
-const isThere = spawnSync('promtool', ['--version']).status === 0;
-
 describe('The alerts over a recorded life', () => {
   const recorded = readdirSync(join(import.meta.dirname, 'life'));
-  for (const [name, fired] of Object.entries(expected)) {
-    const fires = Object.keys(fired).join(', ') || 'none';
-    it(`${name}: ${fires}, and no other`, async function () {
+  for (const [name, fires] of Object.entries(expected)) {
+    it(`${name}: ${Object.keys(fires).join(', ') || 'none'}, and no other`, async function () {
       if (!isThere) this.skip();
-      await judge(name);
+      const series = JSON.parse(readFileSync(join(import.meta.dirname, 'life', fileOf(name)), 'utf8'));
+      await judge({ series, seconds: lives[name]?.seconds ?? Number.NaN, fires });
     }).timeout(60_000);
   }
 
@@ -237,7 +168,6 @@ describe('A summary', () => {
   for (const [alert, series, summary] of otherwise)
     it(`of alerts.yml: ${summary}`, async function () {
       if (!isThere) this.skip();
-      const input_series = Object.entries(series).map(([one, values]) => ({ series: one, values }));
-      assert.ok((await told(input_series, [[alert, 75]])).includes(`summary="${summary}"`));
+      assert.ok((await told(series, [[alert, 75]])).includes(`summary="${summary}"`));
     }).timeout(60_000);
 });
