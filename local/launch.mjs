@@ -46,6 +46,7 @@ const slow = [
   'test/operator/doctor.test.ts',
   'test/e2e/tracing.test.ts',
   'test/deploy/haproxy.test.ts',
+  'test/deploy/madeUp.test.ts',
   'test/deploy/prometheus.test.ts',
   'test/deploy/helm/chart.test.ts',
   'test/redis/cluster.test.ts',

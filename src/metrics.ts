@@ -149,6 +149,8 @@ export function createMetrics() {
     { call: observedCalls, error: temporalErrorClasses },
   );
 
+  const reads = new Map<WatchedMetric, Read<number>>();
+
   return {
     registry,
     redisObserver: {
@@ -179,8 +181,14 @@ export function createMetrics() {
     withoutWorkflow: (events: number) => withoutWorkflow.inc(events),
     tokenMinted: () => tokens.inc(),
     eventAnswered: (result: EventResult) => events.inc({ result }),
-    /** Shows a number of this process, read at each scrape; undefined leaves the metric out of that scrape. */
-    watch: (name: WatchedMetric, read: Read<number>) => watchNumber(registry, name, watched[name], read),
+    /**
+     * Shows a number of this process, read at each scrape; undefined leaves the metric out of that scrape. A second call takes the place
+     * of the first.
+     */
+    watch(name: WatchedMetric, read: Read<number>): void {
+      if (!reads.has(name)) watchNumber(registry, name, watched[name], () => reads.get(name)?.());
+      reads.set(name, read);
+    },
     /** Shows the clients whose attempts this process pauses after an own failure. @param read gives the cause of each */
     watchPauses(read: () => Iterable<OwnFailureCause>): void {
       const help = 'Clients whose attempts this process cannot make now';

@@ -179,6 +179,9 @@ async function listenOnPorts(
   sdkMetrics: () => Promise<string>,
 ) {
   watchStoreHealth(metrics, db.health);
+  // Alerts see by these which roles run: also while a process waits for its stores.
+  if (role !== 'worker') metrics.watch('asset_update_updates_waiting_calls', () => 0);
+  if (role !== 'api') metrics.watch('asset_update_upkeep_under_way', () => 0);
   const endSeconds = config.certificatesEndAtMs / 1000;
   metrics.watch('asset_update_temporal_certificates_end_timestamp_seconds', () => endSeconds);
   const redisEndSeconds = (readRedisCertificate(config)?.endsAtMs ?? Number.POSITIVE_INFINITY) / 1000;
@@ -210,7 +213,7 @@ function watchParts({ metrics, db, hands, outbox, sender, updateWaits }: Started
   metrics.watch('asset_update_outbox_waiting_events', () => outbox.waiting());
   metrics.watch('asset_update_posts_in_flight', () => sender.inFlight());
   metrics.watch('asset_update_posts_waiting', () => sender.waiting());
-  metrics.watch('asset_update_updates_waiting_calls', () => (isApi ? updateWaits.waiting() : undefined));
+  if (isApi) metrics.watch('asset_update_updates_waiting_calls', () => updateWaits.waiting());
 }
 
 /** Ends attempts under way, for which activities wait, then the workers, unless Temporal takes too long. */

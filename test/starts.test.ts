@@ -163,6 +163,9 @@ describe('A process whose store is away when it starts', () => {
     const call = await fetch(`${patient.url}/oauth/access_token`, { method: 'POST' });
     assert.deepEqual([call.status, Boolean(call.headers.get('retry-after'))], [503, true]);
     assert.equal((await fetch(`${patient.adminUrl}/desk`)).status, 503);
+    const metrics = await (await fetch(`${patient.adminUrl}/metrics`)).text();
+    for (const role of ['asset_update_updates_waiting_calls', 'asset_update_upkeep_under_way'])
+      assert.match(metrics, new RegExp(`^${role} 0$`, 'm'), 'an alert sees that the role is there');
     opened(await startOwnRedis([], port));
     await patient.until('it serves', async () => (await fetch(`${patient.url}/readyz`)).ok);
     assert.equal(await patient.stop(), 0);

@@ -19,7 +19,7 @@ import type { Json } from '../service.js';
 describe('A process whose Temporal', () => {
   const untilItWorks = ({ adminUrl }: Service) =>
     until('a worker runs', async () =>
-      (await (await fetch(`${adminUrl}/metrics`)).text()).includes('asset_update_upkeep_under_way'),
+      (await (await fetch(`${adminUrl}/metrics`)).text()).includes('asset_update_retries_under_way'),
     );
 
   it('is away when it starts serves and delivers, and works once Temporal comes', async () => {

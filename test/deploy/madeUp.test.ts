@@ -1,0 +1,54 @@
+/** The shipped rules over lives that are made up: what takes too long to record, and two faults at once. None may hide the other. */
+import { type Fires, isThere, judge, type Series } from './promtool.js';
+
+/** So many seconds of a value, as scrapes. */
+const of = (value: number | string, seconds: number): string => {
+  const times = Math.max(1, Math.round(seconds / 15));
+  return value === '_' ? `_x${times}` : `${value}x${times - 1}`;
+};
+/** A value until the fault begins at 60 s, another for a while, and the first again. */
+const during = (value: number | string, seconds: number, usual: number | string = 0): string =>
+  [of(usual, 60), of(value, seconds), of(usual, 3600)].join(' ');
+const labels = (instance: string, more = '') => `{${more}instance="${instance}",job="asset-update"}`;
+type Role = 'all' | 'api' | 'worker';
+/** What a process shows that has nothing to say. */
+const quiet = (instance: string, role: Role = 'all'): Series => ({
+  [`up${labels(instance)}`]: '1x300',
+  [`process_start_time_seconds${labels(instance)}`]: '-900x300',
+  [`asset_update_sweep_completed_timestamp_seconds${labels(instance)}`]: '0+15x300',
+  ...(role !== 'worker' && { [`asset_update_updates_waiting_calls${labels(instance)}`]: '0x300' }),
+  ...(role !== 'api' && { [`asset_update_upkeep_under_way${labels(instance)}`]: '0x300' }),
+});
+const both = { ...quiet('a'), ...quiet('b') };
+
+const redisRefuses = (reason: string, seconds: number): Series => ({
+  [`asset_update_redis_refusing${labels('a', `reason="${reason}",`)}`]: during(1, seconds),
+});
+const temporalAway = (seconds: number): Series => ({
+  [`asset_update_temporal_refusing${labels('a', 'reason="away",')}`]: during(1, seconds),
+});
+
+const lives: Record<string, { series: Series; seconds: number; fires: Fires }> = {
+  'nothing, an hour': { series: both, seconds: 3600, fires: {} },
+  'no worker while Temporal is away': {
+    series: { ...quiet('a', 'api'), ...temporalAway(240) },
+    seconds: 420,
+    fires: {
+      NoWorker: { by: 120, until: 420, ended: 420 },
+      TemporalAway: { by: 150, until: 285, ended: 315 },
+    },
+  },
+  'no API while Redis is away': {
+    series: { ...quiet('a', 'worker'), ...redisRefuses('away', 600) },
+    seconds: 600,
+    fires: { NoApi: { by: 120, until: 600, ended: 600 }, RedisAway: { by: 150, until: 600, ended: 600 } },
+  },
+};
+
+describe('The alerts over a made-up life', () => {
+  for (const [name, life] of Object.entries(lives))
+    it(`${name}: ${Object.keys(life.fires).join(', ') || 'none'}, and no other`, async function () {
+      if (!isThere) this.skip();
+      await judge(life);
+    }).timeout(60_000);
+});
