@@ -3,7 +3,7 @@ import type { Registry } from 'prom-client';
 import { watchEach, watchNumber } from './metrics.js';
 import { attemptErrors } from './outgoing/details.js';
 import type { StoreHealth } from './redis/connection/health.js';
-import { redisReasons } from './redis/connection/unavailable.js';
+import { ofCommands, redisReasons } from './redis/connection/unavailable.js';
 import type { Counts } from './redis/records/counts.js';
 import { endpointStates } from './redis/records/endpoint.js';
 import { temporalErrorClasses } from './temporal/connection.js';
@@ -28,6 +28,10 @@ export function watchStoreHealth({ registry }: { registry: Registry }, health: S
     const unsafe = health.notDurable.size > 0 ? ['not_durable'] : [];
     return Object.fromEntries([...health.reasons(), ...unsafe].map((reason) => [reason, 1]));
   });
+  const lesser = 'Whether Redis refuses only what no event needs, by reason';
+  watchEach(registry, 'asset_update_redis_refusing_lesser', lesser, { reason: ofCommands }, () =>
+    Object.fromEntries(health.lesserReasons().map((reason) => [reason, 1])),
+  );
 }
 
 /** Shows why Temporal does not serve this process. */

@@ -26,6 +26,9 @@ const expected: Record<string, Fires> = {
   'a drain of our own': { LargeReceiverFailing: { by: Infinity, until: 0, ended: 180 } },
   'Temporal away, 60 s': {},
   'Temporal away, 5 minutes': { TemporalAway: { by: 180, until: 345, ended: 375 } },
+  'a right that no event needs, 4 minutes': {
+    RedisRefusingLesser: { by: 150, until: 300, ended: 345, says: /refuses what no event needs: right/ },
+  },
   'a crash loop': { CrashLoop: { by: 120, until: 465, ended: 480 } },
   'a process ends for good': { ProcessDown: { by: 150, until: 360, ended: 375 } },
   'the worker ends': {

@@ -106,6 +106,12 @@ export const lives: Record<string, Life> = {
     (stage) => stage.startTemporal(),
     300,
   ),
+  'a right that no event needs, 4 minutes': during(
+    300,
+    (stage) => stage.direct.call('ACL', 'SETUSER', 'default', '-publish'),
+    (stage) => stage.direct.call('ACL', 'SETUSER', 'default', '+publish'),
+    90,
+  ),
   'a signing secret that is gone, 4 minutes': during(
     300,
     async (stage) => {

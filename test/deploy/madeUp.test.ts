@@ -9,6 +9,12 @@ const of = (value: number | string, seconds: number): string => {
 /** A value until the fault begins at 60 s, another for a while, and the first again. */
 const during = (value: number | string, seconds: number, usual: number | string = 0): string =>
   [of(usual, 60), of(value, seconds), of(usual, 3600)].join(' ');
+/** A counter that rises so much each scrape: until 60 s, for a while, and from then on. */
+const rising = (...[before, meanwhile, seconds]: [number, number, number]): string => {
+  const [first, then] = [4 * before, Math.round(seconds / 15) * meanwhile];
+  return `0+${before}x3 ${first}+${meanwhile}x${Math.round(seconds / 15) - 1} ${first + then}+${before}x240`;
+};
+
 const labels = (instance: string, more = '') => `{${more}instance="${instance}",job="asset-update"}`;
 type Role = 'all' | 'api' | 'worker';
 /** What a process shows that has nothing to say. */
@@ -24,9 +30,15 @@ const both = { ...quiet('a'), ...quiet('b') };
 const redisRefuses = (reason: string, seconds: number): Series => ({
   [`asset_update_redis_refusing${labels('a', `reason="${reason}",`)}`]: during(1, seconds),
 });
+/** A right that no event needs is missing from the beginning. */
+const lesserRight: Series = {
+  [`asset_update_redis_refusing${labels('a', 'reason="right",')}`]: '1x300',
+  [`asset_update_redis_refusing_lesser${labels('a', 'reason="right",')}`]: '1x300',
+};
 const temporalAway = (seconds: number): Series => ({
   [`asset_update_temporal_refusing${labels('a', 'reason="away",')}`]: during(1, seconds),
 });
+const always = { by: 60, until: Infinity, ended: Infinity };
 
 const lives: Record<string, { series: Series; seconds: number; fires: Fires }> = {
   'nothing, an hour': { series: both, seconds: 3600, fires: {} },
@@ -37,6 +49,25 @@ const lives: Record<string, { series: Series; seconds: number; fires: Fires }> =
       NoWorker: { by: 120, until: 420, ended: 420 },
       TemporalAway: { by: 150, until: 285, ended: 315 },
     },
+  },
+  'a right that no event needs is missing, and events are refused': {
+    series: {
+      ...both,
+      ...lesserRight,
+      [`asset_update_events_total${labels('a', 'result="unknown",')}`]: rising(0, 30, 600),
+    },
+    seconds: 840,
+    fires: { RedisRefusingLesser: always, EventsRefused: { by: 240, until: 660, ended: 735 } },
+  },
+  'a right that events need is missing, and one that they do not': {
+    series: {
+      ...both,
+      ...lesserRight,
+      [`asset_update_redis_refusing${labels('b', 'reason="right",')}`]: during(1, 600),
+      [`asset_update_events_total${labels('a', 'result="unknown",')}`]: rising(0, 30, 600),
+    },
+    seconds: 840,
+    fires: { RedisRefusingLesser: always, RedisRefusing: { by: 135, until: 645, ended: 675 } },
   },
   'no API while Redis is away': {
     series: { ...quiet('a', 'worker'), ...redisRefuses('away', 600) },

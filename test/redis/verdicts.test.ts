@@ -162,6 +162,8 @@ describe('While a running Redis refuses', () => {
         assert.match(JSON.stringify(lines), new RegExp(`"reason":"${reason}"`), 'log');
         const shown = await metrics.registry.getSingleMetricAsString('asset_update_redis_refusing');
         assert.match(shown, new RegExp(`reason="${reason}"[^}]*} 1`), shown);
+        const lesser = await metrics.registry.getSingleMetricAsString('asset_update_redis_refusing_lesser');
+        assert.equal(/} 1/.test(lesser), isAccepted, lesser);
         if (says) await isToldAsOurs(says);
       } finally {
         await end();

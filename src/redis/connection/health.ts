@@ -150,6 +150,14 @@ export class StoreHealth {
     return [...new Set(this.isEmptied ? ['emptied' as const, ...now] : now)];
   }
 
+  /** Returns the reasons for which the store refuses only what no event needs. */
+  lesserReasons(): RedisReason[] {
+    const stopping = new Set(
+      [...this.#away.values(), ...this.refused().filter(stopsIntake)].map(({ reason }) => reason),
+    );
+    return this.reasons().filter((reason) => isOfCommand(reason) && !stopping.has(reason));
+  }
+
   /** Returns whether events fail although this server answers. A full Redis delivers. */
   isRefusing(name: string): boolean {
     const refused = this.refused().filter(({ server }) => server === name || server === '');

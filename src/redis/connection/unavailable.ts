@@ -256,7 +256,7 @@ export function explainRefusals(refusals: readonly (Refusal & { server?: string 
 }
 
 /** Reasons that hold for single commands; their words name it. */
-const ofCommands: readonly RedisReason[] = ['limit', 'right', 'command', 'refused'];
+export const ofCommands: readonly RedisReason[] = ['limit', 'right', 'command', 'refused'];
 export const isOfCommand = (reason: RedisReason): boolean => ofCommands.includes(reason);
 
 /** False for an answer that was late, or lost with its connection: it says nothing about the server. */
