@@ -26,6 +26,10 @@ const expected: Record<string, Fires> = {
   'a drain of our own': { LargeReceiverFailing: { by: Infinity, until: 0, ended: 180 } },
   'Temporal away, 60 s': {},
   'Temporal away, 5 minutes': { TemporalAway: { by: 180, until: 345, ended: 375 } },
+  'Temporal away, roles apart, 7 minutes': {
+    TemporalAway: { by: 180, until: 465, ended: 495 },
+    FirstAttemptsWait: { by: 390, until: 465, ended: 495 },
+  },
   'a right that no event needs, 4 minutes': {
     RedisRefusingLesser: { by: 150, until: 300, ended: 345, says: /refuses what no event needs: right/ },
   },
@@ -138,8 +142,10 @@ describe('The alerts over a recorded life', () => {
   });
 });
 
-/** Rules whose fault no session can make, and why. */
-const withoutLife: Record<string, string> = {};
+/** Rules whose fault is in no recorded life, and why. They fire in a made-up one (madeUp.test.ts). */
+const withoutLife: Record<string, string> = {
+  AssetUpdateTemporalStaysAway: 'it takes more than half an hour',
+};
 
 describe('Each rule', () => {
   const { groups } = parse(readFileSync(rules, 'utf8')) as { groups: { rules: { alert?: string }[] }[] };

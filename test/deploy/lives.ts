@@ -106,6 +106,15 @@ export const lives: Record<string, Life> = {
     (stage) => stage.startTemporal(),
     300,
   ),
+  'Temporal away, roles apart, 7 minutes': {
+    ...during(
+      480,
+      (stage) => stage.killTemporal(),
+      (stage) => stage.startTemporal(),
+      240,
+    ),
+    roles: apart,
+  },
   'a right that no event needs, 4 minutes': during(
     300,
     (stage) => stage.direct.call('ACL', 'SETUSER', 'default', '-publish'),

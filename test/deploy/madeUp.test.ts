@@ -42,6 +42,38 @@ const always = { by: 60, until: Infinity, ended: Infinity };
 
 const lives: Record<string, { series: Series; seconds: number; fires: Fires }> = {
   'nothing, an hour': { series: both, seconds: 3600, fires: {} },
+  'Temporal away for 40 minutes, where every API is a worker': {
+    series: { ...both, ...temporalAway(2400) },
+    seconds: 3000,
+    fires: {
+      TemporalAway: { by: 150, until: 2445, ended: 2475 },
+      TemporalStaysAway: { by: 1875, until: 2445, ended: 2475 },
+    },
+  },
+  'Temporal away for 40 minutes, with separate roles': {
+    series: {
+      ...quiet('a', 'api'),
+      ...quiet('b', 'worker'),
+      ...temporalAway(2400),
+    },
+    seconds: 3000,
+    fires: {
+      TemporalAway: { by: 150, until: 2445, ended: 2475 },
+      FirstAttemptsWait: { by: 375, until: 2445, ended: 2475 },
+    },
+  },
+  'Temporal refuses starts to separate roles': {
+    series: {
+      ...quiet('a', 'api'),
+      ...quiet('b', 'worker'),
+      [`asset_update_temporal_refusing${labels('a', 'reason="credentials",')}`]: during(1, 600),
+    },
+    seconds: 900,
+    fires: {
+      TemporalRefusing: { by: 225, until: 645, ended: 675 },
+      FirstAttemptsWait: { by: 375, until: 645, ended: 675 },
+    },
+  },
   'no worker while Temporal is away': {
     series: { ...quiet('a', 'api'), ...temporalAway(240) },
     seconds: 420,
