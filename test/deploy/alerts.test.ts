@@ -147,16 +147,64 @@ const withoutLife: Record<string, string> = {
   AssetUpdateTemporalStaysAway: 'it takes more than half an hour',
 };
 
+/** Warnings that may silence what wakes somebody, and why; else only what wakes somebody may. */
+const mayBeSilencedBy: Record<string, Record<string, string>> = {
+  AssetUpdateSweepStalled: {
+    TemporalAway: 'AssetUpdateTemporalStaysAway wakes somebody after 30 minutes',
+    TemporalRefusing: 'as TemporalAway',
+    SweepPaused: 'somebody has paused it',
+  },
+  AssetUpdateAccountingAbsent: {
+    TemporalAway: 'AssetUpdateTemporalStaysAway wakes somebody after 30 minutes',
+    TemporalRefusing: 'as TemporalAway',
+  },
+};
+/** Alerts that may be about one client alone, and what is taken of them: a cause that concerns everybody, or their beginning. */
+const ofOneClient: Record<string, RegExp> = {
+  BrokenClients: /unless on \(\) ALERTS\{[^}]*"AssetUpdateBrokenClients"\} offset 10m/,
+  OwnFailures: /,cause=~"\|descriptors\|network\|outside\|proxy\|resolver"\}/,
+};
+
+interface Rule {
+  alert?: string;
+  expr: string;
+  labels?: { severity: string };
+}
+
 describe('Each rule', () => {
-  const { groups } = parse(readFileSync(rules, 'utf8')) as { groups: { rules: { alert?: string }[] }[] };
-  const alerts = groups.flatMap((group) => group.rules.flatMap(({ alert }) => alert ?? []));
+  const { groups } = parse(readFileSync(rules, 'utf8')) as { groups: { rules: Rule[] }[] };
+  const alerts = groups.flatMap((group) => group.rules.filter(({ alert }) => alert !== undefined));
+  const severityOf = (name: string) =>
+    alerts.find(({ alert }) => alert === `AssetUpdate${name}`)?.labels?.severity;
+  /** The alerts that silence a rule. */
+  const silencing = (expr: string): string[] =>
+    [...expr.matchAll(/alertname=~?"AssetUpdate\(?([\w|]+)\)?"/g)].flatMap(([, names = '']) =>
+      names.split('|'),
+    );
 
   it('fires in a recorded life, or it is said why it does not', () => {
     const fired = Object.values(expected).flatMap((life) =>
       Object.entries(life).flatMap(([alert, { by }]) => (by < Infinity ? [`AssetUpdate${alert}`] : [])),
     );
-    const missing = alerts.filter((alert) => !fired.includes(alert));
+    const missing = alerts.map(({ alert = '' }) => alert).filter((alert) => !fired.includes(alert));
     assert.deepEqual(missing.toSorted(), Object.keys(withoutLife).toSorted());
+  });
+
+  it('that wakes somebody is silenced by others that do, or it is said why not', () => {
+    const critical = alerts.filter(({ labels }) => labels?.severity === 'critical');
+    assert.ok(critical.filter(({ expr }) => silencing(expr).length > 0).length > 3);
+    for (const { alert = '', expr } of critical) {
+      const lesser = silencing(expr).filter((name) => severityOf(name) !== 'critical');
+      assert.deepEqual(lesser.toSorted(), Object.keys(mayBeSilencedBy[alert] ?? {}).toSorted(), alert);
+    }
+  });
+
+  it('is silenced only by alerts that there are, and by one about a client only as far as it concerns others', () => {
+    for (const { alert, expr } of alerts)
+      for (const name of silencing(expr)) {
+        assert.ok(severityOf(name), `${alert}: ${name}`);
+        if (ofOneClient[name]) assert.match(expr, ofOneClient[name], alert);
+      }
   });
 });
 

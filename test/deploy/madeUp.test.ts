@@ -35,9 +35,33 @@ const lesserRight: Series = {
   [`asset_update_redis_refusing${labels('a', 'reason="right",')}`]: '1x300',
   [`asset_update_redis_refusing_lesser${labels('a', 'reason="right",')}`]: '1x300',
 };
+const firstAttempts = 'asset_update_accept_to_first_attempt_seconds';
+/** Of 10 first attempts each 15 s 3 begin late, for 10 minutes. */
+const late: Series = {
+  [`${firstAttempts}_count${labels('a', 'priority="live",')}`]: '0+10x300',
+  [`${firstAttempts}_bucket${labels('a', 'priority="live",le="1",')}`]: rising(10, 7, 600),
+};
+const isLate: Fires = { FirstAttemptsLate: { by: 285, until: 660, ended: 930 } };
+const ownFailures = (cause: string): Series => ({
+  [`asset_update_own_failure_clients${labels('a', `cause="${cause}",`)}`]: of(1, 4500),
+});
 const temporalAway = (seconds: number): Series => ({
   [`asset_update_temporal_refusing${labels('a', 'reason="away",')}`]: during(1, seconds),
 });
+/** Redis takes 200 ms for each command of both processes. */
+const slow = Object.fromEntries(
+  ['a', 'b'].flatMap((instance) => {
+    const bucket = (le: string) =>
+      `asset_update_redis_command_duration_seconds_bucket${labels(instance, `le="${le}",`)}`;
+    return [
+      [bucket('0.1'), '0x300'],
+      [bucket('0.25'), '0+100x300'],
+      [bucket('+Inf'), '0+100x300'],
+    ];
+  }),
+);
+const calls500 = (route: string): string =>
+  `asset_update_http_request_duration_seconds_count${labels('a', `method="POST",route="${route}",status="500",`)}`;
 const always = { by: 60, until: Infinity, ended: Infinity };
 
 const lives: Record<string, { series: Series; seconds: number; fires: Fires }> = {
@@ -82,6 +106,21 @@ const lives: Record<string, { series: Series; seconds: number; fires: Fires }> =
       TemporalAway: { by: 150, until: 285, ended: 315 },
     },
   },
+  'Redis slow, and first attempts late': {
+    series: { ...both, ...slow, ...late },
+    seconds: 960,
+    fires: { ...isLate, RedisSlow: { by: 330, until: 960, ended: 960 } },
+  },
+  'a secret of one client is gone, and first attempts late': {
+    series: { ...both, ...ownFailures('secrets'), ...late },
+    seconds: 960,
+    fires: { ...isLate, OwnFailures: { by: 120, until: 960, ended: 960 } },
+  },
+  'no name is resolved, and first attempts late': {
+    series: { ...both, ...ownFailures('resolver'), ...late },
+    seconds: 960,
+    fires: { OwnFailures: { by: 120, until: 960, ended: 960 } },
+  },
   'a right that no event needs is missing, and events are refused': {
     series: {
       ...both,
@@ -100,6 +139,27 @@ const lives: Record<string, { series: Series; seconds: number; fires: Fires }> =
     },
     seconds: 840,
     fires: { RedisRefusingLesser: always, RedisRefusing: { by: 135, until: 645, ended: 675 } },
+  },
+  'broken keys of one client, and after half an hour errors of another route': {
+    series: {
+      ...both,
+      [`asset_update_broken_clients${labels('a')}`]: during(1, 3000),
+      [calls500('/oauth/access_token')]: `${of('_', 1800)} 1+4x40 165x100`,
+    },
+    seconds: 2700,
+    fires: {
+      BrokenClients: { by: 75, until: 2700, ended: 2700 },
+      ServerErrors: { by: 1905, until: 2400, ended: 2640 },
+    },
+  },
+  'new broken keys of one client, and errors of its calls': {
+    series: {
+      ...both,
+      [`asset_update_broken_clients${labels('a')}`]: during(1, 300),
+      [calls500('/enrichments')]: `${of('_', 60)} 1+4x20 81x100`,
+    },
+    seconds: 900,
+    fires: { BrokenClients: { by: 75, until: 345, ended: 435 } },
   },
   'no API while Redis is away': {
     series: { ...quiet('a', 'worker'), ...redisRefuses('away', 600) },
