@@ -33,7 +33,7 @@ const expected: Record<string, Fires> = {
   'a right that no event needs, 4 minutes': {
     RedisRefusingLesser: { by: 150, until: 300, ended: 345, says: /refuses what no event needs: right/ },
   },
-  'a crash loop': { CrashLoop: { by: 120, until: 465, ended: 480 } },
+  'a crash loop': { CrashLoop: { by: 120, until: 480, ended: 480 } },
   'a process ends for good': { ProcessDown: { by: 150, until: 360, ended: 375 } },
   'the worker ends': {
     NoWorker: { by: 210, until: 360, ended: 375 },
@@ -145,6 +145,7 @@ describe('The alerts over a recorded life', () => {
 /** Rules whose fault is in no recorded life, and why. They fire in a made-up one (madeUp.test.ts). */
 const withoutLife: Record<string, string> = {
   AssetUpdateTemporalStaysAway: 'it takes more than half an hour',
+  AssetUpdateProcessGone: 'what is recorded has fixed targets',
 };
 
 /** Warnings that may silence what wakes somebody, and why; else only what wakes somebody may. */

@@ -161,6 +161,33 @@ const lives: Record<string, { series: Series; seconds: number; fires: Fires }> =
     seconds: 900,
     fires: { BrokenClients: { by: 75, until: 345, ended: 435 } },
   },
+  'a container that is gone, and its target with it': {
+    series: {
+      ...both,
+      [`up${labels('b')}`]: '1x79 stale',
+      [`process_start_time_seconds${labels('b')}`]: '_',
+    },
+    seconds: 2700,
+    fires: { ProcessGone: { by: 1320, until: 1800, ended: 2130 } },
+  },
+  'a change of release, with two processes more for 10 minutes': {
+    series: {
+      ...both,
+      ...Object.fromEntries(['c', 'd'].map((one) => [`up${labels(one)}`, '_x80 1x39 stale'])),
+    },
+    seconds: 2700,
+    fires: {},
+  },
+  'a process that begins anew every 9 minutes': {
+    series: {
+      ...both,
+      [`process_start_time_seconds${labels('b')}`]: [60, 600, 1140, 1680, 2220]
+        .map((at) => of(at, 540))
+        .join(' '),
+    },
+    seconds: 2700,
+    fires: { CrashLoop: { by: 1635, until: 2700, ended: 2700 } },
+  },
   'no API while Redis is away': {
     series: { ...quiet('a', 'worker'), ...redisRefuses('away', 600) },
     seconds: 600,

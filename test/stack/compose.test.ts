@@ -152,7 +152,7 @@ describe('The stack of docker-compose.yml', function () {
     );
     await stack.shell('docker compose stop all');
     const shown = async () => await stack.guide('docker compose logs alerts');
-    await seen('the log shows an alert', async () => (await shown()).includes('ProcessDown: '), 300_000);
+    await seen('the log shows an alert', async () => (await shown()).includes('NoApi: '), 300_000);
     await stack.guide('docker compose up -d');
     await settled();
   });
