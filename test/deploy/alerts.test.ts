@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
-import { fileOf } from './life.js';
+import { projectDir } from '../../src/operator/npmStart.js';
+import { everySeconds, fileOf } from './life.js';
 import { lives } from './lives.js';
 import { type Fires, isThere, judge, rules, told } from './promtool.js';
 
@@ -173,7 +174,7 @@ interface Rule {
 }
 
 describe('Each rule', () => {
-  const { groups } = parse(readFileSync(rules, 'utf8')) as { groups: { rules: Rule[] }[] };
+  const { groups } = parse(readFileSync(rules, 'utf8')) as { groups: { interval: string; rules: Rule[] }[] };
   const alerts = groups.flatMap((group) => group.rules.filter(({ alert }) => alert !== undefined));
   const severityOf = (name: string) =>
     alerts.find(({ alert }) => alert === `AssetUpdate${name}`)?.labels?.severity;
@@ -206,6 +207,13 @@ describe('Each rule', () => {
         assert.ok(severityOf(name), `${alert}: ${name}`);
         if (ofOneClient[name]) assert.match(expr, ofOneClient[name], alert);
       }
+  });
+
+  it('is evaluated as often as its times suppose, also where nobody has set that', () => {
+    const prometheus = readFileSync(join(projectDir, 'deploy/prometheus/prometheus.yml'), 'utf8');
+    const { scrape_interval, evaluation_interval } = parse(prometheus).global;
+    const intervals = [scrape_interval, evaluation_interval, ...groups.map(({ interval }) => interval)];
+    assert.deepEqual([...new Set(intervals)], [`${everySeconds}s`]);
   });
 });
 
