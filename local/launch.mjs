@@ -49,6 +49,7 @@ const slow = [
   'test/deploy/madeUp.test.ts',
   'test/deploy/prometheus.test.ts',
   'test/deploy/helm/chart.test.ts',
+  'test/deploy/helm/rules.test.ts',
   'test/redis/cluster.test.ts',
   'test/redis/needs.test.ts',
 ];

@@ -35,6 +35,7 @@ export interface Manifest {
     selector: Record<string, string>;
     egress: { to: { ipBlock?: { cidr: string } }[]; ports?: { port: number }[] }[];
     ingress: unknown[];
+    groups: { name: string; rules: { alert?: string; expr: string; labels?: Record<string, string> }[] }[];
   };
 }
 
