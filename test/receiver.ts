@@ -123,6 +123,18 @@ export function begun<T>(what: Promise<T>): Promise<T> {
   return what;
 }
 
+/** Plays a scene again that failed after more than `ms`, when what it had used up, such as a rate, was there again. */
+export async function within<T>(ms: number, scene: () => Promise<T>): Promise<T> {
+  for (let tries = 5; ; tries--) {
+    const from = performance.now();
+    try {
+      return await scene();
+    } catch (err) {
+      if (tries === 1 || performance.now() - from < ms) throw err;
+    }
+  }
+}
+
 export async function until<T>(
   what: string,
   look: () => Promise<T | undefined | false> | T | undefined | false,
