@@ -41,7 +41,7 @@ describe('name servers', () => {
   const pairs = kinds.flatMap((first) => kinds.map((second) => [first, second]));
   for (const before of [...kinds.map((one) => [one]), ...tried(pairs, 6)])
     it(`that are ${before.join(' and ')} are followed by the next, which is asked first from then on`, async () => {
-      const { names, asked } = await startAll([...before, 'well']);
+      const { names, asked } = await startAll([...before, 'well'], '', 1_000);
       const addressOf = async (name: string) => (await names.lookup(name))[0]?.address;
       assert.equal(await addressOf('hooks.example'), '192.0.2.1');
       asked.length = 0;
