@@ -13,12 +13,17 @@ import { connectDb, opened } from '../servers.js';
 describe('a durable write', () => {
   const start = async (args: readonly string[], port?: number) => opened(await startOwnRedis(args, port));
 
-  async function open(server: RedisServer, durability: Partial<Durability> = {}) {
+  /** @param given as the service's own without it: what cannot be confirmed is said soon */
+  async function open(
+    server: RedisServer,
+    durability: Partial<Durability> = {},
+    given: { commandTimeoutMs?: number } = {},
+  ) {
     const said: string[] = [];
     const say = (...told: unknown[]) => said.push(String(told.at(-1)));
     const log = { warn: say, info: say } as unknown as Logger;
     const own = { durability: { trusted: false, ackReplicas: 0, ...durability } };
-    const db = opened(await connectDb(server.url, 'test-', { log, ...own }), closeDb);
+    const db = opened(await connectDb(server.url, 'test-', { log, ...own, ...given }), closeDb);
     /** How often the server was asked to confirm since it started. */
     const confirmations = async () => {
       const stats = await db.redis.info('commandstats');
@@ -28,6 +33,7 @@ describe('a durable write', () => {
   }
 
   const everySecond = ['--appendfsync', 'everysec'];
+  const patient = { commandTimeoutMs: 10_000 };
   const write = (db: Db, key = 'written') => db.durably((own) => own.redis.set(key, 1));
   const manyAtOnce = ({ db }: { db: Db }) =>
     Promise.all(Array.from({ length: 50 }, (_, i) => write(db, `written-${i}`).safe));
@@ -39,13 +45,16 @@ describe('a durable write', () => {
   });
 
   it('is confirmed by one WAITAOF with all of its turn, if Redis flushes every second', async () => {
-    const scene = await open(await start(everySecond));
+    const scene = await open(await start(everySecond), {}, patient);
+    const from = performance.now();
     const first = manyAtOnce(scene);
     await write(scene.db).answer;
     const last = Promise.all([manyAtOnce(scene), manyAtOnce(scene)]);
     await Promise.all([first, last]);
     const asked = await scene.confirmations();
-    assert.ok(asked <= 4, `${asked} for 151 writes`);
+    // Two connections ask again every 500 ms, until the disk has it.
+    const most = 4 + 2 * Math.floor((performance.now() - from) / 500);
+    assert.ok(asked <= most, `${asked} for 151 writes, ${most} at most`);
     assert.deepEqual(scene.said, []);
   });
 
@@ -86,14 +95,15 @@ describe('a durable write', () => {
       const args = ['--appendfsync', fsync, '--repl-diskless-sync-delay', '0'];
       const primary = await start(args);
       const replica = await start([...args, '--replicaof', '127.0.0.1', String(primary.port)]);
-      const { db } = await open(primary, { ackReplicas: 1 });
+      const { db } = await open(primary, { ackReplicas: 1 }, patient);
+      const { db: hasty } = await open(primary, { ackReplicas: 1 });
       await linked(db);
       await logWritten(db);
       const from = performance.now();
       for (let i = 0; i < 20; i++) await write(db, `written-${i}`).safe;
       assert.ok(performance.now() - from < 10_000, 'a replica that is asked once reports after a second');
       await replica.stop();
-      await assert.rejects(write(db).safe, RedisUnavailable);
+      await assert.rejects(write(hasty).safe, RedisUnavailable);
     });
   }
 
@@ -119,7 +129,7 @@ describe('a durable write', () => {
   for (const [what, meanwhile, isAfter = false] of unconfirmed) {
     it(`is not confirmed ${what}`, async () => {
       const { db, said } = await open(await start(everySecond));
-      await write(db).safe;
+      await until('one is confirmed', () => succeeds(write(db).safe));
       await db.redis.config('SET', 'appendfsync', 'no');
       if (!isAfter) await meanwhile(db);
       const { answer, safe } = isAfter ? write(db) : db.durably((own) => own.redis.get('earlier'));
@@ -131,7 +141,7 @@ describe('a durable write', () => {
   }
 
   it('may be several commands, and one that Redis refuses needs no confirmation', async () => {
-    const { db } = await open(await start(everySecond));
+    const { db } = await open(await start(everySecond), {}, patient);
     const { safe } = db.durably(async ({ redis }) => {
       await redis.call('EVALSHA', 'f'.repeat(40), 0).catch(() => undefined);
       return await Promise.all([redis.set('a', 1), redis.get('a')]);
