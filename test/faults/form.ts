@@ -33,7 +33,7 @@ export const form = {
         newerAssets: 500,
         feedSeconds: 3,
         readerPauseMs: 500,
-        quietSeconds: 15,
+        quietSeconds: 40,
         lateMs: 5000,
       },
 };

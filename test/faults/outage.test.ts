@@ -3,6 +3,7 @@
  * itself when it is over.
  */
 import assert from 'node:assert/strict';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
 import { logTail } from '../../local/child.js';
 import { openForSuite } from '../servers.js';
@@ -26,15 +27,19 @@ describe('outages', function () {
     }),
   );
   let injected = 0;
+  /** Of this process, which stands still where the machine does: a Redis that is slower than 1 s is answered 503. */
+  const stillNs = monitorEventLoopDelay();
+  before(() => stillNs.enable());
 
   for (const part of ['redis', 'temporal', 'receiver', ...awayOnly] as const) {
     const outages = form.outagesSeconds.map((seconds) => away(part, seconds));
     for (const fault of [...outages, ...(part === 'postgresql' ? [] : badLines(part, badForMs))]) {
       it(`${fault.name}: recovers by itself`, async () => {
         await pause(500);
+        stillNs.reset();
         const back = await run.inject(fault);
         const answers = run.publisher.answers[injected++];
-        if (part !== 'redis' && answers?.refused !== 0) {
+        if (part !== 'redis' && answers?.refused !== 0 && stillNs.max < 500e6) {
           const slow = await run.db.redis.call('LATENCY', 'LATEST');
           assert.fail(`events refused: ${JSON.stringify(answers)}; Redis: ${JSON.stringify(slow)}`);
         }
