@@ -48,6 +48,8 @@ export interface Given {
   /** Gives a permit in the stead of the real sender. */
   permit?: (real: Sender, ...asked: Parameters<Sender['permit']>) => ReturnType<Sender['permit']>;
   lookup?: Services['lookup'];
+  /** By default 10 s at the Redis of all tests, else the service's own. */
+  commandTimeoutMs?: number;
 }
 
 type Slots = Parameters<typeof startWorkers>[3];
@@ -112,6 +114,14 @@ export async function callApi(token: string, method: string, url: string | URL, 
 
 const ofAccount = /^\/(clients|notices|console_sessions|enrichments|nowhere)/;
 
+/** A call, repeated as the contract says where it is answered 503. */
+export async function repeated<Answer extends { status: number }>(call: () => Promise<Answer>) {
+  for (let tries = 4; ; tries--) {
+    const answer = await call();
+    if (answer.status !== 503 || tries === 1) return answer;
+  }
+}
+
 export type Customer = Awaited<ReturnType<typeof newCustomer>>;
 
 /** An account with one client and a token for all of its scopes. */
@@ -136,7 +146,8 @@ export async function newCustomer(service: Pick<Harness, 'url' | 'db'>, scopes =
     read: async (path: string): Promise<Json> => (await customer.call('GET', path)).body,
     async register(url: string): Promise<void> {
       const query = new URLSearchParams({ url });
-      const { status } = await customer.call('POST', `/register_push_notifications?${query}`);
+      const path = `/register_push_notifications?${query}`;
+      const { status } = await repeated(() => customer.call('POST', path));
       if (status !== 200) throw new Error(`the registration was answered ${status}`);
     },
     /** Forgets the calls that sent or set something: the next eight are within the limit. */
@@ -211,6 +222,7 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
     log,
     clockOffsetMs: () => clock.offsetMs,
     ...redisPatience(config.REDIS_URL),
+    ...(given.commandTimeoutMs && { commandTimeoutMs: given.commandTimeoutMs }),
   });
   await waitForRedis(db, 5000);
   await markStore(db);
