@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { getRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
 import { startProxy } from '../proxy.js';
 import { startReceiver, until, verifies } from '../receiver.js';
-import { forTest, itWithOneRedis, opened, openForSuite, servers } from '../servers.js';
+import { forTest, itWithOneRedis, opened, openForSuite, redisPatience, servers } from '../servers.js';
 import { type Customer, type Harness, keptLog, newCustomer, startHarness } from '../service.js';
 
 const url = 'http://127.0.0.1:9/hook?key=a%2Fb&to=c';
@@ -213,7 +213,8 @@ describe('POST /register_push_notifications', () => {
     'answers 503 when Redis’ reply is lost, then 200 to the repeat, and 400 to the next one',
     async () => {
       const proxy = opened(await startProxy(servers().redisUrl));
-      const proxied = opened(await startHarness({ KEY_PREFIX: h.prefix, REDIS_URL: proxy.url }, 'api'));
+      const settings = { KEY_PREFIX: h.prefix, REDIS_URL: proxy.url };
+      const proxied = opened(await startHarness(settings, 'api', redisPatience()));
       const mine = customer;
       // The scripts are there then: the command that is cut is the one that stores.
       customer = await newCustomer(h);

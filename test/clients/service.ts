@@ -7,7 +7,8 @@ import { newCustomer, startHarness } from '../service.js';
 
 export async function startPublishedTo() {
   const redis = await startProxy(servers().redisUrl);
-  const api = await startHarness({ REDIS_URL: redis.url, ACCOUNT_RATE_PER_SECOND: '10000' }, 'api');
+  const settings = { REDIS_URL: redis.url, ACCOUNT_RATE_PER_SECOND: '10000' };
+  const api = await startHarness(settings, 'api', { commandTimeoutMs: 3_000 });
   const account = await newCustomer(api, ['push_notifications', 'enrichments']);
   await account.register('http://127.0.0.1:9/nobody');
   const { client_token } = account;

@@ -78,7 +78,9 @@ describe('A receiver that recovers', () => {
 describeWithOneRedis('When the answer of Redis is lost', () => {
   const ofSuite = useOpened();
   const line = forSuite(async () => ofSuite(await startProxy(servers().redisUrl)));
-  const h = forSuite(async () => ofSuite(await startHarness({ REDIS_URL: line.url })));
+  const h = forSuite(async () =>
+    ofSuite(await startHarness({ REDIS_URL: line.url }, 'all', { commandTimeoutMs: 2_000 })),
+  );
   const receiver = forSuite(() => startReceiver());
   let client: string;
 

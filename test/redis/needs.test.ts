@@ -126,7 +126,8 @@ describe('A command that the store refuses', () => {
   let db: Db;
   const { log, lines } = keptLog();
   const asUser = () => `redis://limited:pw@127.0.0.1:${server.port}`;
-  const open = (url: string) => openDb({ url, prefix: 'needs-', settings, log });
+  // One slow command is no refusal.
+  const open = (url: string) => openDb({ url, prefix: 'needs-', settings, log, commandTimeoutMs: 3_000 });
 
   const openForTest = (url: string) => opened(open(url), closeDb);
   async function openServed(url: string): Promise<Db> {
@@ -381,7 +382,10 @@ describe('A store that refuses writes', () => {
   const ofSuite = useOpened();
   const server = forSuite(async () => ofSuite(await startOwnRedis()));
   before(async () => {
-    db = ofSuite(openDb({ url: server.url, prefix: 'needs-', settings, log }), closeDb);
+    db = ofSuite(
+      openDb({ url: server.url, prefix: 'needs-', settings, log, commandTimeoutMs: 3_000 }),
+      closeDb,
+    );
     await served(db);
     await markStore(db);
   });

@@ -25,19 +25,24 @@ import { keptLog, newCustomer, newToken, startHarness, tokenFields } from '../se
 describe('While a running Redis refuses', () => {
   const ofSuite = useOpened();
   const snapshot = 'snapshot.rdb';
+  /** One slow command is no refusal. */
+  const commandTimeoutMs = 10_000;
   const redis = forSuite(async () => ofSuite(await startOwnRedis(['--dbfilename', snapshot])));
   const direct = forSuite(() => ofSuite(new Redis(redis.url)));
   const { log, lines } = keptLog();
   const h = forSuite(async () => {
     await direct.call('ACL', 'SETUSER', 'limited', 'on', '>pw', '~*', '&*', '+@all');
     const own = { REDIS_URL: limited(), ACCOUNT_RATE_PER_SECOND: '10000', KEY_PREFIX: 'verdicts-' };
-    const started = ofSuite(await startHarness(own, 'all', { log }));
+    const started = ofSuite(await startHarness(own, 'all', { log, commandTimeoutMs }));
     await started.startWorker();
     return started;
   });
   /** Of a process that nobody calls, as `watchStore` looks. */
   const idle = forSuite(async () => {
-    const db = ofSuite(openDb({ url: limited(), prefix: 'verdicts-', settings, log }), closeDb);
+    const db = ofSuite(
+      openDb({ url: limited(), prefix: 'verdicts-', settings, log, commandTimeoutMs }),
+      closeDb,
+    );
     await until('it is connected', async () => db.redis.status === 'ready');
     await markStore(db);
     return db;
