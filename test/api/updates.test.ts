@@ -5,8 +5,8 @@ import { createUpdateWaits, feedBeginning } from '../../src/redis/notifications/
 import { claimOnly } from '../../src/redis/owed/claim.js';
 import { revokeAccessToken } from '../../src/redis/records/accessTokens.js';
 import { until } from '../receiver.js';
-import { afterTest, forTest } from '../servers.js';
-import { arrivedEvent, newCustomer, startHarness, useShared } from '../service.js';
+import { afterTest, forTest, opened } from '../servers.js';
+import { arrivedEvent, newCustomer, repeated, startHarness, useShared } from '../service.js';
 import { callRaw, statusesIn } from './rawCaller.js';
 
 interface Page {
@@ -31,8 +31,10 @@ describe('GET /updates', () => {
 
   async function publish(assets: readonly string[]) {
     const { client_token } = customer;
-    const eventOf = (platform_id: string) => ({ client_token, platform_id, segments: [`${Math.random()}`] });
-    const { status, body } = await customer.call('POST', '/enrichments', { events: assets.map(eventOf) });
+    const event_id = `${Math.random()}`;
+    const eventOf = (platform_id: string) => ({ client_token, platform_id, event_id, segments: [event_id] });
+    const events = assets.map(eventOf);
+    const { status, body } = await repeated(() => customer.call('POST', '/enrichments', { events }));
     assert.equal(status, 202);
     return body.results as Record<string, string>[];
   }
@@ -211,15 +213,21 @@ describe('GET /updates', () => {
     });
 
     it('has callers look again when the subscription was cut, and tells them of the next update', async () => {
-      const { next_cursor: cursor } = (await get()).body;
-      const call = get({ cursor, wait: '20' });
+      const own = opened(await startHarness({ KEY_PREFIX: h.prefix }, 'api'));
+      const subscriptions = async (): Promise<string[]> =>
+        String(await h.db.redis.call('CLIENT', 'LIST', 'TYPE', 'PUBSUB')).match(/(?<=^id=)\d+/gm) ?? [];
+      const ofOthers = await subscriptions();
+      const wait = () => customer.call('GET', '/updates?wait=20', undefined, own);
+      const updates = ({ body }: Awaited<ReturnType<typeof wait>>) => (body as unknown as Page).updates;
+      const call = wait();
       await until('it waits', awaits);
-      await h.db.redis.call('CLIENT', 'KILL', 'TYPE', 'PUBSUB');
-      assert.deepEqual((await call).body.updates, []);
-      const again = get({ cursor, wait: '20' });
-      await until('it waits again', () => waiting() === 1);
+      for (const id of await subscriptions())
+        if (!ofOthers.includes(id)) await h.db.redis.call('CLIENT', 'KILL', 'ID', id);
+      assert.deepEqual(updates(await call), []);
+      const again = wait();
+      await until('it waits again', () => own.apiDeps.updateWaits.waiting() === 1);
       await publish(['a']);
-      assert.equal((await again).body.updates.length, 1);
+      assert.equal(updates(await again).length, 1);
     });
   });
 
