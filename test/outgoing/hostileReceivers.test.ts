@@ -5,7 +5,7 @@ import { Worker } from 'node:worker_threads';
 import type { PostResult } from '../../src/outgoing/post.js';
 import { noContent, requestTo, until, useNetwork } from './rawReceiver.js';
 
-const timeoutMs = 300;
+const timeoutMs = 1_000;
 const kib = 1_024;
 
 /** Writes `bytes` again and again, as fast as they are taken or every `everyMs`. */
@@ -160,8 +160,8 @@ describe('an attempt whose receiver', () => {
     const post = async () => errors.add((await sender.post(requestTo(`http://127.0.0.1:${port}/`))).error);
     for (let i = 0; i < 300; i++) await Promise.all(Array.from({ length: 8 }, post));
     await thread.terminate();
-    errors.delete('protocol');
-    assert.deepEqual([...errors], ['connect']);
+    // Which of them come in that moment is the scheduler's.
+    for (const error of errors) assert.ok(error === 'connect' || error === 'protocol', String(error));
   });
 
   it('answers 500 with bytes that become longer has an excerpt of 1 KiB as stored', async () => {

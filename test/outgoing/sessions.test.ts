@@ -65,7 +65,7 @@ describe('a receiver that refuses to resume a TLS session', () => {
 
     it(`by silence (${version}) is offered it by no later attempt`, async () => {
       const front = await startFront(version, () => undefined);
-      const sender = sending({ timeoutMs: 1_000 });
+      const sender = sending({ timeoutMs: 3_000 });
       const post = () => sender.post(requestTo(front.url));
       const details = [];
       for (const together of [1, 2, 2])

@@ -4,7 +4,7 @@ import { certificate, loopbackPolicy } from '../rawReceiver.js';
 
 const allowedCidrs = [...loopbackPolicy.allowedCidrs, '198.51.100.0/24', '2001:db8::/32'];
 const policy = { ...loopbackPolicy, allowedCidrs };
-const sender = createSender({ policy, timeoutMs: 1000, ca: certificate });
+const sender = createSender({ policy, timeoutMs: 3000, ca: certificate });
 const posts = process.argv
   .slice(2)
   .map((url) => sender.post({ url, client: 'SITE0042', headers: {}, body: '{}' }));
