@@ -8,6 +8,8 @@ import { answering, namesBy } from './dnsServer.js';
 import { noContent, ownKey, pass, requestTo, useNetwork } from './rawReceiver.js';
 
 const closing = 'HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n';
+/** Since OpenSSL 3.5 it is of more than a packet. */
+const isHelloLong = !/^3\.[0-4]\./.test(process.versions.openssl);
 const versions = ['TLSv1.2', 'TLSv1.3'] as const;
 const endOf = ({ ok, error, detail, status }: PostResult) => (ok ? 'ok' : (detail ?? status ?? error));
 const ended = (result: PostResult) => [endOf(result), ...(result.remarks ?? [])];
@@ -25,7 +27,7 @@ describe('a receiver behind a box that reads one packet of TLS', () => {
     ]),
   ];
 
-  /** @param does what the box does to a message of more than a packet: on Node 20 there is none */
+  /** @param does what the box does to a message of more than a packet */
   async function startBox(version: (typeof versions)[number], does: Does) {
     const tls = { ...ownKey, minVersion: version, maxVersion: version };
     const behind = await start({ tls, answer: (s) => s.end(closing) });
@@ -45,12 +47,12 @@ describe('a receiver behind a box that reads one packet of TLS', () => {
 
   for (const version of versions)
     for (const [what, does, isSilent = false] of refusals)
-      it(`and ${what} (${version}) gets every notification, ${isSilent ? 'after the first attempt' : 'from the first attempt on'}`, async () => {
+      it(`and ${what} (${version}) gets every notification, ${isSilent ? 'after the first attempt' : 'from the first attempt on'}`, async function () {
+        if (!isHelloLong) this.skip();
         const box = await startBox(version, does);
-        const sender = sending({ timeoutMs: isSilent ? 1_000 : 20_000 });
+        const sender = sending({ timeoutMs: isSilent ? 3_000 : 20_000 });
         const ends = [];
         for (let i = 0; i < 4; i++) ends.push(ended(await sender.post(requestTo(box.url))));
-        if (box.dropped === 0) return assert.deepEqual(ends, Array(4).fill(['ok']));
         const first = isSilent ? ['during_handshake'] : ['ok', 'short_hello'];
         assert.deepEqual(ends, [first, ...Array(3).fill(['ok', 'short_hello'])]);
         assert.deepEqual([box.dropped, box.accepted], [1, isSilent ? 4 : 5]);
@@ -71,7 +73,7 @@ describe('a receiver behind a box that reads one packet of TLS', () => {
         'handshake_broken',
       ]);
     const long = sizes.filter((size) => size > 1_460).length;
-    assert.deepEqual([long, sizes.length], long > 0 ? [2, 4] : [0, 2]);
+    assert.deepEqual([long, sizes.length], isHelloLong ? [2, 4] : [0, 2]);
   });
 });
 
