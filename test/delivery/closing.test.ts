@@ -7,10 +7,10 @@ import { closeGate, startGate, startReceiver, until } from '../receiver.js';
 import { afterTest, forTest, opened } from '../servers.js';
 import { type Given, startHarness, startWithWorker } from '../service.js';
 
-const within5s = (what: Promise<unknown>) =>
+const within9s = (what: Promise<unknown>) =>
   withTimeout(
     what.then(() => 'ended'),
-    5000,
+    9000,
     () => 'still open',
   );
 
@@ -28,7 +28,7 @@ describe('A stopping process', () => {
     await h.publish({ client, asset: 'waits' });
     const closed = h.delivering.close();
     gate.open();
-    assert.equal(await within5s(closed), 'ended');
+    assert.equal(await within9s(closed), 'ended');
     const { owed, inFlight } = await h.endpoint(client);
     assert.deepEqual([owed, inFlight, receiver.received.length], [1, 0, 1]);
   });
@@ -38,7 +38,7 @@ describe('A stopping process', () => {
     const client = await h.newClient(receiver.url);
     await h.publish({ client, asset: 'waits' });
     await h.delivering.close();
-    await within5s(h.deps.hands.idle(client, 5000));
+    await within9s(h.deps.hands.idle(client, 5000));
     assert.deepEqual([(await h.endpoint(client)).owed, receiver.received.length], [1, 0]);
   });
 
@@ -53,7 +53,7 @@ describe('A stopping process', () => {
     await h.publish({ client: await h.newClient(receiver.url), asset: 'a' });
     await until('an attempt could not begin', () => failed.includes('secrets'));
     await h.delivering.close();
-    assert.equal(await within5s(h.sender.close()), 'ended');
+    assert.equal(await within9s(h.sender.close()), 'ended');
   });
 
   it('ends its worker before that is stopped by force, though an attempt waits for its connection longer than that', async () => {
@@ -89,7 +89,7 @@ describe('A stopping process', () => {
     await h.wake(client);
     await until('catch-up delivers', () => receiver.received.length > 3);
     const closed = h.deps.hands.close();
-    assert.equal(await within5s(h.stopWorker()), 'ended');
+    assert.equal(await within9s(h.stopWorker()), 'ended');
     await closed;
     assert.equal((await h.endpoint(client)).owed, 100 - receiver.received.length);
   });

@@ -23,13 +23,15 @@ describe('A retry comes at its time', () => {
     receiver.answer = ({ body }) =>
       body.includes(`"${asset}"`) && receiver.idsOf(asset).length === 1 ? 503 : 200;
   };
-  async function cameAtItsTime(receiver: Receiver, asset: string): Promise<void> {
+  /** @returns how long after the first attempt */
+  async function cameAtItsTime(receiver: Receiver, asset: string): Promise<number> {
     const [first, second] = await until('it is tried again', () => {
       const both = receiver.received.filter(({ body }) => body.includes(`"${asset}"`));
       return both.length === 2 && both;
     });
     const tookMs = (second?.at ?? 0) - (first?.at ?? 0);
     assert.ok(tookMs >= 7000 && tookMs < 20_000, `after ${tookMs} ms`);
+    return tookMs;
   }
 
   async function besideOneAtItsRate(): Promise<void> {
@@ -42,8 +44,8 @@ describe('A retry comes at its time', () => {
     await until('its first is sent', () => limited.received.length > 0);
     failsOnce(other, 'other');
     await h.publish({ client: await h.newClient(other.url), asset: 'other' });
-    await cameAtItsTime(other, 'other');
-    assert.ok(limited.received.length < 15, `${limited.received.length} of the limited came before it`);
+    const most = 8 + (await cameAtItsTime(other, 'other')) / 1000;
+    assert.ok(limited.received.length < most, `${limited.received.length} of the limited came before it`);
   }
 
   async function inGroup(): Promise<void> {
@@ -100,7 +102,7 @@ describe('An event in flight in another process', () => {
   it('is sent by its own workflow once the lease of that process has ended', async () => {
     const event = await takenElsewhere();
     scene.h.skip(scene.h.db.settings.leaseMs + 1);
-    const [outcome] = await deliverEvents(scene.h.deps, [event], 5000);
+    const [outcome] = await deliverEvents(scene.h.deps, [event], 30_000);
     assert.equal(outcome?.state, 'delivered');
   });
 

@@ -99,9 +99,9 @@ describe('What nothing works on', () => {
   async function owe(isWorkerStopped = false): Promise<void> {
     const { h, client } = scene;
     await setPaused(h.db, client, true);
-    await h.publish({ client, asset: 'a' });
+    const { id } = await h.publish({ client, asset: 'a' });
     await until('catch-up sleeps', async () => (await h.memo(client))?.owed === 1);
-    // The event's own workflow may still be under way.
+    await (await h.workflowOf(client, id)).result();
     if (isWorkerStopped) await h.stopWorker();
     await setPaused(h.db, client, false);
   }
