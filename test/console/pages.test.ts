@@ -147,11 +147,11 @@ describe('console: the first line of a site', () => {
     receiver.answer = () => 404;
     await scene.publish('bad-1', 'waiting');
     await says(
-      /^Your server answers 404\. Every attempt since \d\d:\d\d has failed\. 1 video waits\. The next attempt is in 1\d min\. Compare the path/,
+      /^Your server answers 404\. Every attempt since (?:[-\d]+ )?\d\d:\d\d has failed\. 1 video waits\. The next attempt is in 1\d min\. Compare the path/,
     );
     for (const asset of ['bad-2', 'bad-3']) await scene.publish(asset, 'waiting');
     await says(
-      /^Your server answers 404\. Every attempt since \d\d:\d\d has failed\. 3 videos wait\. We try one of them at least every 5 min, next in [56] min\. Compare the path.* When one is accepted, the others follow\. To try one of them now, press Resume \(Actions\)\.$/,
+      /^Your server answers 404\. Every attempt since (?:[-\d]+ )?\d\d:\d\d has failed\. 3 videos wait\. We try one of them at least every 5 min, next in [56] min\. Compare the path.* When one is accepted, the others follow\. To try one of them now, press Resume \(Actions\)\.$/,
     );
     const list = await scene.visitor.get(`${scene.site}/notifications?state=waiting`);
     assert.equal([...list.html.matchAll(/when a probe succeeds \(next /g)].length, 3);
@@ -167,14 +167,14 @@ describe('console: the first line of a site', () => {
 
     await setPaused(h.db, client, true);
     await says(
-      /^Nothing has been sent since \d\d:\d\d, because deliveries are paused\. 3 videos wait\. Ask your account manager/,
+      /^Nothing has been sent since (?:[-\d]+ )?\d\d:\d\d, because deliveries are paused\. 3 videos wait\. Ask your account manager/,
     );
     await setPaused(h.db, client, false);
     receiver.answer = () => 410;
     await scene.call('POST', '/push_notifications/resume');
     await h.wake(client);
     const suspended =
-      /^Nothing has been sent since \d\d:\d\d, because your server answered 410\. 3 videos wait\. It says with 410 .* press Resume/;
+      /^Nothing has been sent since (?:[-\d]+ )?\d\d:\d\d, because your server answered 410\. 3 videos wait\. It says with 410 .* press Resume/;
     await until('it is suspended', async () => suspended.test(await firstLine()));
     // The last change of state then only says that the pause has ended.
     for (const isPaused of [true, false]) await setPaused(h.db, client, isPaused);
@@ -190,7 +190,7 @@ describe('console: the first line of a site', () => {
       await own.publish('gone', 'waiting');
       await forgetAsset(own.h.db, own.customer.client_token, 'gone');
       await says(
-        /^Your server answers 404\. Every attempt since \d\d:\d\d has failed\. No video waits\. We try again with the next video\. Compare the path/,
+        /^Your server answers 404\. Every attempt since (?:[-\d]+ )?\d\d:\d\d has failed\. No video waits\. We try again with the next video\. Compare the path/,
         own,
       );
       for (const asset of ['last', 'only']) await own.publish(asset, 'waiting');
