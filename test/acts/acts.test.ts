@@ -55,6 +55,8 @@ function doorsOf(act: Act<never, unknown>): string[] {
 }
 
 describe('acts', () => {
+  it('are found', () => assert.ok(acts.length >= 40, `${acts.length}`));
+
   const isOperators = (door: string) => door.startsWith('operator ');
   for (const act of acts)
     it(`${act.title} has a door for whoever may, and no other: ${doorsOf(act).join(', ')}`, () => {
