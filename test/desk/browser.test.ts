@@ -29,7 +29,6 @@ describe('desk: in a browser', () => {
   it('lets a support person find a customer, say why a video was not sent, change the URL, and find oneself in the audit', async () => {
     const { page, complaints } = await comeIn('support', { viewport: { width: 1280, height: 900 } });
     const link = (name: string) => page.getByRole('link', { name, exact: true });
-    const begunMs = Date.now();
     await page.getByText('It is them.').waitFor();
     await link('Find').click();
     await page.getByLabel('A customer or site').fill('xample Si');
@@ -70,7 +69,6 @@ describe('desk: in a browser', () => {
         return range.getClientRects().length;
       });
     assert.equal(await linesOf, 1, 'no short word is broken');
-    assert.ok(Date.now() - begunMs < 60_000);
     assert.ok(!(await page.content()).includes('url-secret'));
     assert.deepEqual(complaints, []);
   });

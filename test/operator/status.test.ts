@@ -313,10 +313,10 @@ describe('operator status: us or them', () => {
       afterTest(() => h.temporal.schedule.getHandle(`sweep/${h.taskQueue}`).delete());
       const worker = opened(await startService({ KEY_PREFIX: prefix, TASK_QUEUE: h.taskQueue }, 'worker'));
       const workers = async () => (await cli.json('status')).workers;
-      await until('both ask for work', async () => (await workers()) === 2, 20_000);
+      await until('both ask for work', async () => (await workers()) === 2, 60_000);
       await worker.stop('SIGKILL');
-      await until('one asks for work', async () => (await workers()) === 1, 30_000);
-    }).timeout(90_000);
+      await until('one asks for work', async () => (await workers()) === 1, 60_000);
+    }).timeout(180_000);
   });
 
   it('one slow answer of Redis is no problem', async () => {
