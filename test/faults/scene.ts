@@ -6,7 +6,7 @@ import { createClient } from '../../src/redis/records/clients.js';
 import { createSecretBox, type SecretBox } from '../../src/redis/records/secretBox.js';
 import { createSigningSecret } from '../../src/redis/records/secrets.js';
 import { connectDb } from '../servers.js';
-import { callApi, newCustomer } from '../service.js';
+import { callApi, newCustomer, repeated } from '../service.js';
 import { createSystem, type Part, parts, partsTogether, type System, type SystemOptions } from './system.js';
 
 export type FaultScene = Awaited<ReturnType<typeof setScene>>;
@@ -73,6 +73,7 @@ export async function publishAll({ system, cast }: Pick<FaultScene, 'system' | '
 
 export async function register(apiUrl: string, token: string, clientToken: string, url: string) {
   const query = new URLSearchParams({ client_token: clientToken, url });
-  const { status, text } = await callApi(token, 'POST', `${apiUrl}/register_push_notifications?${query}`);
+  const path = `${apiUrl}/register_push_notifications?${query}`;
+  const { status, text } = await repeated(() => callApi(token, 'POST', path));
   if (status !== 200) throw new Error(`not registered: ${status} ${text}`);
 }

@@ -11,7 +11,7 @@ import { ownKey } from '../outgoing/rawReceiver.js';
 import { startProxy } from '../proxy.js';
 import { portOf, startReceiver, until } from '../receiver.js';
 import { openForSuite } from '../servers.js';
-import { callApi } from '../service.js';
+import { callApi, repeated } from '../service.js';
 import { publishAll, setScene } from './scene.js';
 import { servers } from './system.js';
 
@@ -44,9 +44,10 @@ describe('a process that stood still', function () {
     const events = cast.clientTokens.map((client_token) => ({
       client_token,
       platform_id: 'video',
+      event_id: 'an-1',
       segments: ['x'],
     }));
-    const { status } = await publishAll(scene, events);
+    const { status } = await repeated(() => publishAll(scene, events));
     assert.equal(status, 202);
     await until('every handshake has begun', () => connections >= events.length);
 
