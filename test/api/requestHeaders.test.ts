@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { readStateChanges } from '../../src/redis/records/endpoint.js';
-import { changeRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
+import { changeRegistration, register, resetRegistration } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { reencryptSigningSecrets } from '../../src/redis/records/secrets.js';
 import { keysMatching } from '../keysMatching.js';
@@ -72,6 +72,19 @@ describe('PUT /push_notifications/headers', () => {
       await call('POST', `/push_notifications/test${query}`);
     const sent = arrived().map(({ headers }) => headers.authorization !== undefined);
     assert.deepEqual(sent.slice(-3), [true, true, true]);
+  });
+
+  it('sends the headers that waited to the URL of a caller who may set them, also if another token’s call without an answer had stored it', async () => {
+    const owner = await newCustomer(h, ['push_notifications', 'signing_secrets']);
+    const headers = { Authorization: `Bearer ${secret}` };
+    assert.equal((await owner.call('PUT', '/push_notifications/headers', { headers })).status, 200);
+    const box = createSecretBox([older, newer]);
+    await register(h.db, box, owner.client_token, receiver.url);
+    h.skip(60_000);
+    await owner.register(receiver.url);
+    const { id } = await h.publish({ client: owner.client_token, asset: 'a' });
+    await h.attempted(owner.client_token, id);
+    assert.equal(arrived()[0]?.headers.authorization, `Bearer ${secret}`);
   });
 
   it('leaves the headers behind with a URL that an operator changes, and sends them again once it is back', async () => {

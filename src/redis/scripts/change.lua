@@ -18,6 +18,7 @@ entry('register', function(_, ARGV)
     if answered == '1' or url ~= wanted then return 'taken' end
     if math.abs(now - tonumber(since or '0')) < take_over_after then return 'pending' end
     redis.call('HSET', R, 'nonce', wanted_nonce, 'pending_since', now)
+    turn_headers(nil, wanted, ARGV[6] == '1')
   elseif not url then
     own(ARGV[7])
     change('HSET', R, 'url', wanted, 'nonce', wanted_nonce, 'answered', '0', 'pending_since', now, 'registered_at', now)
