@@ -419,7 +419,7 @@ export class Model {
         segments: new Set(),
         claim: known.claim + 1,
         last: '',
-        forgets: known.forgets + 1,
+        forgets: ((known.forgets || Math.floor(this.now / minute)) % 65_535) + 1,
         updatedUs: 0,
       });
     failed.delete(asset);

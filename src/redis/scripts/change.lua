@@ -201,7 +201,9 @@ entry('forgetAsset', function(_, ARGV)
   local keep_seconds = tonumber(ARGV[5])
   -- Where known segments end by age, a record of before may have outlived them.
   if known > 0 or id or failed or claimed == 0 and keep_seconds > 0 then
-    write_known(bucket, slot, claimed + 1, '', '', (forgets + 1) % 65536, NO_UPDATE)
+    -- Never 0, and first a number of the time: where known segments have ended by age, a former count has ended with them.
+    forgets = forgets > 0 and forgets or math.floor(now / 60000)
+    write_known(bucket, slot, claimed + 1, '', '', forgets % 65535 + 1, NO_UPDATE)
     keep_known(bucket, slot, keep_seconds)
   end
   drop_update(asset)
