@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { noticesClient } from '../../src/ids.js';
+import { forgetAsset } from '../../src/redis/notifications/decisions.js';
 import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
 import { readCounts } from '../../src/redis/records/counts.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
@@ -78,6 +79,14 @@ describe('failed assets', () => {
     assert.deepEqual(receiver.idsOf('lost-7'), [one?.notification_id], 'its id is the same');
   });
 
+  /** As 14 days do. @returns the ids of the records */
+  async function loseRecords(): Promise<string[]> {
+    const keys = h.db.client(customer.client_token);
+    const ids = await h.db.redis.zrange(keys.notifications, 0, '-1');
+    await h.db.redis.del(...ids.map((id) => keys.notification(id)));
+    return ids;
+  }
+
   it('make one notice with their count, however many steps they end in, and are counted for the alert', async () => {
     const [receiver, told] = [await startReceiver(), await startReceiver()];
     await fail(receiver.url, 250);
@@ -131,6 +140,16 @@ describe('failed assets', () => {
     const [{ notification_id: id }] = listed as [Json];
     const again = await customer.call('POST', `/notifications/${id}/redeliver`);
     assert.equal(again.status, 202, 'one of them can still be sent again');
+  });
+
+  it('are counted as cancelled where they are dismissed or forgotten without their records', async () => {
+    const receiver = await startReceiver();
+    await fail(receiver.url, 3);
+    await loseRecords();
+    await forgetAsset(h.db, customer.client_token, 'lost-1');
+    assert.equal((await read('/push_notifications')).cancelled, 1);
+    await customer.call('POST', '/notifications/dismiss', { since, reason: 'sent by hand' });
+    assert.equal((await read('/push_notifications')).cancelled, 3);
   });
 
   it('are forgotten after FAILED_RETENTION_DAYS', async () => {

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { collectNewest, newestNotifications } from '../../src/redis/notifications/newestNotifications.js';
 import { listNotifications, type Position } from '../../src/redis/notifications/notificationPages.js';
-import { redeliver } from '../../src/redis/notifications/redeliver.js';
+import { cancelNotification, redeliver } from '../../src/redis/notifications/redeliver.js';
 import { announceClaims } from '../../src/redis/owed/owedClients.js';
+import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { forTest } from '../servers.js';
-import { minute, newDeliveryClient } from './deliveryClient.js';
+import { day, minute, newDeliveryClient, second } from './deliveryClient.js';
 
 describe('the notifications of a client', () => {
   const client = forTest(() => newDeliveryClient());
@@ -37,6 +38,22 @@ describe('the notifications of a client', () => {
     assert.deepEqual(await listed({ platformId: 'beyond' }), beyond, 'it is owed');
     assert.deepEqual(await listed({ platformId: 'video' }), ids);
     assert.deepEqual(await listed({ platformId: 'another' }), []);
+  });
+
+  it('that were cancelled are counted for 14 days, at any time of the day', async () => {
+    const cancel = async (): Promise<number> => {
+      const { notificationId } = await client.owe('video');
+      await cancelNotification(client.db, client.clientToken, notificationId);
+      return (await getEndpoint(client.db, client.clientToken)).cancelled;
+    };
+    client.pass(day - (client.now() % day) - minute);
+    assert.equal(await cancel(), 1);
+    client.pass(14 * day - second);
+    assert.equal(await cancel(), 2);
+    client.pass(2 * day);
+    assert.equal(await cancel(), 2);
+    const left = await client.db.redis.ttl(keys().cancelled);
+    assert.ok(left > 14 * 86_400, `${left} s`);
   });
 
   it('are removed beyond the newest 10,000 in bounded steps, also where no new one comes', async () => {

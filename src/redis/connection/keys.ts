@@ -165,7 +165,7 @@ export function clientKeys(prefix: string, clientToken: string) {
     notifications: `${base}notifications`, // sorted set: notification ids by the time of acceptance, the newest 10,000
     feed: `${base}feed`, // sorted set: asset by the position of its newest update (updates.ts)
     updates: `${base}updates`, // no key: the channel on which those who wait for an update hear of one
-    cancelled: `${base}cancelled`, // hash: day -> how many notifications ended as cancelled; 14 days
+    cancelled: `${base}cancelled`, // hash: day -> how many notifications ended as cancelled; the last 15 days
     replayed: (since: number, until: number | '') => `${base}replayed:${since}:${until}`, // ms: its end; while it runs, and a day
     replayOf: (asked: string) => `${base}replay-of:${asked}`, // JSON of the span that a relative one meant; 10 minutes
     late: `${base}late`, // hash: hour -> oldest update of what was delivered in it more than a minute late

@@ -17,20 +17,20 @@ local function state_of(id)
   return r[1] and (r[2] or 'waiting') or nil
 end
 local function add(fields, name, value) fields[#fields + 1], fields[#fields + 2] = name, value end
--- Counts what ends as cancelled, by the day, for as long as records are kept.
+-- Counts what ends as cancelled, by the day, for as long as records are kept: today and the 14 days before.
 local DAY_MS = 86400000
 local function count_cancelled()
   local key, day = base .. 'cancelled', math.floor(now / DAY_MS)
   if redis.call('HINCRBY', key, day, 1) > 1 then return end
-  redis.call('EXPIRE', key, const.record_kept_seconds)
+  redis.call('EXPIRE', key, (const.record_kept_days + 1) * 86400)
   for _, one in ipairs(redis.call('HKEYS', key)) do
-    if tonumber(one) <= day - const.record_kept_days then redis.call('HDEL', key, one) end
+    if tonumber(one) < day - const.record_kept_days then redis.call('HDEL', key, one) end
   end
 end
 local function cancelled_count()
   local sum, flat = 0, redis.call('HGETALL', base .. 'cancelled')
   for i = 1, #flat, 2 do
-    if tonumber(flat[i]) > math.floor(now / DAY_MS) - const.record_kept_days then sum = sum + flat[i + 1] end
+    if tonumber(flat[i]) >= math.floor(now / DAY_MS) - const.record_kept_days then sum = sum + flat[i + 1] end
   end
   return sum
 end
@@ -48,7 +48,9 @@ local function close(id, fields, state, by, reason, is_unlisted, since)
 end
 local function finish(id, state, by, reason, since)
   local r = redis.call('HMGET', record(id), 'asset', 'unlisted')
-  if r[1] then close(id, {}, state, by, reason, r[2], since) end
+  if r[1] then return close(id, {}, state, by, reason, r[2], since) end
+  -- It failed longer ago than records are kept.
+  if state == 'cancelled' then count_cancelled() end
 end
 -- Lists a notification; `trim_list` must follow in the same call.
 local function list(id, accepted_at) redis.call('ZADD', base .. 'notifications', accepted_at, id) end
