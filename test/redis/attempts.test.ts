@@ -219,6 +219,19 @@ describe('An attempt', () => {
     await drains(counted, 'live-2');
   });
 
+  it('of a superseded notification that is answered 2xx ends it then, after its own beginning', async () => {
+    const client = await newDeliveryClient();
+    await client.owe('vid');
+    const [taken] = await client.take();
+    assert.ok(taken);
+    await client.owe('vid');
+    client.pass(second);
+    assert.equal((await client.settle(taken, ok)).result, 'delivered');
+    const record = await getNotification(client.db, client.clientToken, taken.notificationId);
+    assert.equal(record?.state, 'delivered');
+    assert.ok((record?.endedAt ?? 0) >= (record?.attempts[0]?.at ?? Infinity), 'not when it was superseded');
+  });
+
   it('that fails after another one has suspended the endpoint leaves the failure that is shown', async () => {
     const client = await newDeliveryClient();
     for (const asset of ['gone', 'slow']) await client.owe(asset);

@@ -504,9 +504,7 @@ export class Model {
   }
 
   end(id: string, as: Partial<Notification>): void {
-    const { state: before, endedAt = this.now } = this.notification(id);
-    const isLate = before === 'superseded' && as.state === 'delivered';
-    const notification = Object.assign(this.notification(id), as, { endedAt: isLate ? endedAt : this.now });
+    const notification = Object.assign(this.notification(id), as, { endedAt: this.now });
     const { asset, state } = notification;
     if (state === 'delivered') this.arrive(asset, id);
     if (state === 'failed') this.setFates(asset, 'open', 'failed');

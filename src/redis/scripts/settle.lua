@@ -60,6 +60,7 @@ local function settle_attempt(v)
     if is_counted then wait_again(v.asset, f) end
     if v.is_ok and same_url and is_counted and r[5] == 'superseded' then
       add(changed, 'state', 'delivered')
+      add(changed, 'ended_at', now)
       redis.call('HDEL', record(v.id), 'by', 'since')
       return answer('delivered')
     end
