@@ -1,11 +1,16 @@
 import assert from 'node:assert/strict';
 import { collectNewest, newestNotifications } from '../../src/redis/notifications/newestNotifications.js';
-import { listNotifications, type Position } from '../../src/redis/notifications/notificationPages.js';
+import {
+  completeSince,
+  listNotifications,
+  type Position,
+} from '../../src/redis/notifications/notificationPages.js';
 import { cancelNotification, redeliver } from '../../src/redis/notifications/redeliver.js';
+import { beginReplay } from '../../src/redis/notifications/replay.js';
 import { announceClaims } from '../../src/redis/owed/owedClients.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { forTest } from '../servers.js';
-import { day, minute, newDeliveryClient, second } from './deliveryClient.js';
+import { day, minute, newDeliveryClient, ok, second } from './deliveryClient.js';
 
 describe('the notifications of a client', () => {
   const client = forTest(() => newDeliveryClient());
@@ -29,6 +34,13 @@ describe('the notifications of a client', () => {
     return owed.notificationId;
   };
 
+  /** Lists so many that have ended, from this time on, and has the list trimmed. */
+  const list = async (count: number, from: number): Promise<void> => {
+    const ended = Array.from({ length: count }, (_, i) => [from + i, `msg_${from}_${i}`]);
+    await client.db.redis.zadd(keys().notifications, ...ended.flat());
+    for (let i = 0; i < count; i += 500) await client.plan();
+  };
+
   it('of an asset are found among many of others', async () => {
     const beyond = await owe('beyond');
     const ids = await owe('video', 130);
@@ -38,6 +50,25 @@ describe('the notifications of a client', () => {
     assert.deepEqual(await listed({ platformId: 'beyond' }), beyond, 'it is owed');
     assert.deepEqual(await listed({ platformId: 'video' }), ids);
     assert.deepEqual(await listed({ platformId: 'another' }), []);
+  });
+
+  it('are complete since the newest 10,000, also once a replay has listed older ones again', async () => {
+    client.db.settings.maxInFlight = 400;
+    const events = Array.from({ length: 400 }, (_, i) => client.event({ platformId: `old-${i}` }));
+    const { taken } = await client.claims(events, { most: 400 });
+    const till = client.now();
+    client.pass(day);
+    const newer = client.now();
+    await list(10_500, newer);
+    await client.turn({ verdicts: taken.map((one) => client.verdict(one, ok)) });
+    const { db, clientToken } = client;
+    await db.redis.del(...taken.map((one) => keys().notification(one.notificationId)));
+    const from = await completeSince(db, clientToken, 'accepted');
+    assert.equal(from, newer + 500);
+    const all = { ...db, settings: { ...db.settings, drainPerSecond: 1000 } };
+    await beginReplay(all, clientToken, { since: 0, until: till });
+    assert.equal((await getEndpoint(db, clientToken)).owed, 400);
+    assert.equal(await completeSince(db, clientToken, 'accepted'), from);
   });
 
   it('that were cancelled are counted for 14 days, at any time of the day', async () => {

@@ -71,10 +71,11 @@ const piecesAtMost = 50;
 export async function completeSince(db: Db, clientToken: string, order: NotificationOrder) {
   const kept = keptSince(db, order);
   if (order !== 'accepted' || kept === undefined) return kept;
-  const { notifications } = db.client(clientToken);
-  const isFull = (await db.redis.zcard(notifications)) >= shared.listedAtMost;
-  const [, oldest] = isFull ? await db.redis.zrange(notifications, '0', '0', 'WITHSCORES') : [];
-  return Math.max(Number(oldest ?? 0), kept);
+  // What was removed is older than so many. Before these may be some that a replay has listed again, and some that have made room for others
+  // since.
+  const last = shared.listedAtMost - 1;
+  const [, from] = await db.redis.zrevrange(db.client(clientToken).notifications, last, last, 'WITHSCORES');
+  return Math.max(Number(from ?? 0), kept);
 }
 
 export function keptSince(db: Db, order: NotificationOrder): number | undefined {
