@@ -263,7 +263,7 @@ export const resend = act('notification resend', support, async (actor, given: R
     const due = await mapInPages([...newest.values()], 50, (id) =>
       actor.change((own) => redeliverNotification(own, clientToken, id)),
     );
-    // The record of a failed one may be gone.
+    // One may have gone meanwhile.
     count = due.filter(Boolean).length;
     await actor.wake(clientToken);
   }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { noticesClient } from '../../src/ids.js';
 import { forgetAsset } from '../../src/redis/notifications/decisions.js';
+import { findNotification } from '../../src/redis/notifications/notifications.js';
 import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
 import { readCounts } from '../../src/redis/records/counts.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
@@ -8,8 +9,9 @@ import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { createSigningSecret } from '../../src/redis/records/secrets.js';
 import { runSweep } from '../../src/upkeep/sweep.js';
 import { box, toldOf } from '../notices/scene.js';
+import { openCli } from '../operator/cli.js';
 import { startReceiver, until } from '../receiver.js';
-import { openForSuite } from '../servers.js';
+import { openForSuite, servers } from '../servers.js';
 import { type Customer, type Json, newCustomer, startWithWorker } from '../service.js';
 
 const days = 86_400_000;
@@ -86,6 +88,40 @@ describe('failed assets', () => {
     await h.db.redis.del(...ids.map((id) => keys.notification(id)));
     return ids;
   }
+
+  it('can be read, found and sent again, each by its id, without their records', async () => {
+    const receiver = await startReceiver();
+    await fail(receiver.url, 3);
+    const ids = await loseRecords();
+    const all = (await read('/notifications')).notifications as Json[];
+    assert.deepEqual(
+      all.map(({ state }) => state),
+      ['failed', 'failed', 'failed'],
+    );
+    assert.equal((await read('/events/an-1')).platform_id, 'lost-1');
+    const shown = new Map<string, string>();
+    for (const id of ids) {
+      const { platform_id, state, reason, attempts, event_id } = await read(`/notifications/${id}`);
+      assert.deepEqual([state, reason, attempts], ['failed', 'expired', []]);
+      assert.equal(String(event_id).slice(3), String(platform_id).slice(5));
+      shown.set(String(platform_id), id);
+      assert.equal((await findNotification(h.db, id))?.platformId, platform_id);
+    }
+    await pause(false);
+    const { 'lost-0': first = '', ...others } = Object.fromEntries(shown);
+    const { status, body } = await customer.call('POST', `/notifications/${first}/redeliver`);
+    assert.deepEqual([status, body.notification_id], [202, first]);
+    const cli = await openCli({ REDIS_URL: servers().redisUrl, KEY_PREFIX: h.prefix });
+    const resend = (...options: string[]) =>
+      cli.json('notification', 'resend', customer.client_token, '--state', 'failed', ...options);
+    await until('it arrived', () => receiver.received.length === 1);
+    assert.equal((await resend('--dry-run')).count, 2);
+    assert.equal((await resend()).count, 2);
+    await h.wake(customer.client_token);
+    await until('all arrived', () => receiver.received.length === 3, 60_000);
+    for (const [asset, id] of [['lost-0', first], ...Object.entries(others)] as [string, string][])
+      assert.deepEqual(receiver.idsOf(asset), [id]);
+  });
 
   it('make one notice with their count, however many steps they end in, and are counted for the alert', async () => {
     const [receiver, told] = [await startReceiver(), await startReceiver()];

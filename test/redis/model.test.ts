@@ -710,11 +710,12 @@ async function agrees(model: Model): Promise<void> {
   model.syncClock();
   const { redis } = client.db;
   const keys = client.db.client(client.clientToken);
-  const [e, owed, flight, failed, since, live, backfill, failedAt] = await Promise.all([
+  const [e, owed, flight, failed, failedIds, since, live, backfill, failedAt] = await Promise.all([
     client.endpoint(),
     redis.hgetall(keys.owed),
     redis.hgetall(keys.flight),
     redis.hgetall(keys.failed),
+    redis.hgetall(keys.failedIds),
     ...[keys.owedSince, keys.dueLive, keys.dueBackfill, keys.failedAt].map((key) =>
       redis.zrange(key, 0, '-1', 'WITHSCORES'),
     ),
@@ -749,6 +750,8 @@ async function agrees(model: Model): Promise<void> {
       new RegExp(`^${id} (window|expired) ${isLive ? 'L' : 'B'} \\d+ \\d+ \\S+ \\S+$`),
     );
   assert.equal(Object.keys(failed).length, facts.failed.size);
+  const ofIds = [...facts.failed].map(([asset, { id }]) => [id, asset]);
+  assert.deepEqual(new Map(Object.entries(failedIds)), new Map(ofIds as [string, string][]));
   const { at, since: first, reason } = JSON.parse(e.failed_notice ?? '{}');
   assert.deepEqual(at && { at, since: first, reason }, facts.failedNotice);
   await recordsAgree(model);

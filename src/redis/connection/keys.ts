@@ -161,6 +161,7 @@ export function clientKeys(prefix: string, clientToken: string) {
     flight: `${base}flight`, // hash: owed asset that does not wait -> its attempt's entry (notification.lua)
     failed: `${base}failed`, // hash: asset -> the entry of its failed notification (notification.lua)
     failedAt: `${base}failed-at`, // sorted set: asset by the time of the failure
+    failedIds: `${base}failed-ids`, // hash: failed notification -> asset
     notification: (id: string) => `${base}notification:${id}`, // hash, above; expires 14 days after its end
     notifications: `${base}notifications`, // sorted set: notification ids by the time of acceptance, the newest 10,000
     feed: `${base}feed`, // sorted set: asset by the position of its newest update (updates.ts)

@@ -13,8 +13,8 @@ import {
   listedEntries,
   type NotificationFilter,
   orderOf,
-  recordsOf,
 } from './notificationPages.js';
+import { readRecords } from './notifications.js';
 
 type Filter = Omit<NotificationFilter, 'platformId' | 'until'>;
 
@@ -106,8 +106,8 @@ export function collectNewest(db: Db, filter: Filter) {
      * @param leftOut from when there is nothing of clients that were not added
      */
     async read(leftOut?: number) {
-      const records = await mapInPages(newest, concurrency, ({ clientToken, ...entry }) =>
-        recordsOf(db, clientToken, [entry]),
+      const records = await mapInPages(newest, concurrency, ({ clientToken, notificationId }) =>
+        readRecords(db, clientToken, [notificationId]),
       );
       return {
         notifications: records.flat().filter((record) => record !== undefined),

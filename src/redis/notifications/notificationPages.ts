@@ -27,7 +27,7 @@ export interface NotificationFilter {
   limit: number;
 }
 
-/** A filter of the list of the newest 10,000. */
+/** A filter of a whole list. */
 type Match = Omit<NotificationFilter, 'limit'> & { eventId?: string };
 
 /** Told of each piece of a list that was read, whether anything matched or not. */
@@ -49,11 +49,6 @@ export interface Entry {
   position: Position;
   notificationId: string;
   acceptedAt: number;
-  /** Of a delivered one, in the order of acceptance: its asset, and the time of the delivery, ms. */
-  platformId?: string;
-  endedAt?: number;
-  /** What is known of a failed notification even if its record is gone. */
-  failed?: ListedNotification;
 }
 
 /** `end`: where to continue; absent if nothing follows. */
@@ -99,7 +94,8 @@ export async function listNotifications(
   for await (const { entries, end } of listedEntries(db, clientToken, filter, onPiece)) {
     const matching = entries.filter(({ acceptedAt }) => acceptedAt >= since && acceptedAt <= until);
     const chosen = matching.slice(0, filter.limit - notifications.length);
-    for (const record of await recordsOf(db, clientToken, chosen)) {
+    const ids = chosen.map(({ notificationId }) => notificationId);
+    for (const record of await readRecords(db, clientToken, ids)) {
       // It may have ended since it was read.
       if (record !== undefined && (filter.state ?? record.state) === record.state) notifications.push(record);
     }
@@ -110,14 +106,7 @@ export async function listNotifications(
   return { notifications };
 }
 
-/** Reads records; those of failed notifications may be gone. */
-export async function recordsOf(db: Db, clientToken: string, entries: readonly Entry[]) {
-  const ids = entries.map(({ notificationId }) => notificationId);
-  const records = await readRecords(db, clientToken, ids);
-  return records.map((record, i) => record ?? entries[i]?.failed);
-}
-
-/** Lists the notifications that match and have a record, in the order of the filter. */
+/** Lists the notifications that match and are known, in the order of the filter. */
 export async function* listedEntries(db: Db, clientToken: string, filter: Match, onPiece: OnPiece = ignore) {
   const { behind = beginning, until } = filter;
   const latest = until === undefined ? beginning : { score: until, member: '' };
@@ -135,11 +124,9 @@ export async function* listedEntries(db: Db, clientToken: string, filter: Match,
 
 /** The script's answer; `last`: absent if no more follow. */
 interface Page {
-  entries?: (Position & Omit<Entry, 'position' | 'failed'> & { failed?: FailedEntry })[];
+  entries?: (Position & Omit<Entry, 'position'>)[];
   last?: Position;
 }
-
-type FailedEntry = Pick<ListedNotification, 'eventId' | 'priority' | 'reason'>;
 
 /** Reads a page after a position. An owed asset in flight is on the page where it would wait. */
 async function readPage(db: Db, clientToken: string, after: Position, filter: Match): Promise<Entries> {
@@ -150,17 +137,15 @@ async function readPage(db: Db, clientToken: string, after: Position, filter: Ma
   const { entries = [], last: end } = await askScript<Page>(db, 'listPage', clientToken, args);
   const onPage = entries.filter((one) => isBehind(one, after) && (end === undefined || !isBehind(one, end)));
   return {
-    entries: onPage.sort(byFallingScore).map(({ score, member, failed, ...entry }) => {
-      if (failed === undefined) return { ...entry, position: { score, member } };
-      const about = { clientToken, platformId: member, endedAt: score, state: 'failed' } as const;
-      return { ...entry, position: { score, member }, failed: { ...entry, ...failed, ...about } };
-    }),
+    entries: onPage
+      .sort(byFallingScore)
+      .map(({ score, member, ...entry }) => ({ ...entry, position: { score, member } })),
     end: end !== undefined && (order !== 'accepted' || end.score >= since) ? end : undefined,
   };
 }
 
 /**
- * Returns the newest of the 10,000 listed notifications that names the event. Its id cannot be computed here: it
+ * Returns the newest of the listed notifications that names the event. Its id cannot be computed here: it
  * is also derived from asset and segments.
  */
 export async function notificationOfEvent(db: Db, clientToken: string, eventId: string, onPiece?: OnPiece) {

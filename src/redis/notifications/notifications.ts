@@ -1,6 +1,7 @@
 /** Reads the records of notifications. */
 import { mapInPages } from '../../promises.js';
 import { type Db, readFields } from '../connection/db.js';
+import { askScript } from '../connection/library.js';
 import { type AttemptRecord, type NotificationState, readStandings } from '../owed/standing.js';
 import type { Priority } from '../owed/turn.js';
 import type { WaitReason } from '../owed/waitReasons.js';
@@ -53,20 +54,41 @@ export const readAttemptsOf = (db: Db, clientToken: string, ids: readonly string
 /** Finds a notification by its id alone, over all clients: for operators, not for a read path. */
 export async function findNotification(db: Db, notificationId: string) {
   for await (const page of clientTokens(db)) {
-    const keys = page.map((token) => db.client(token).notification(notificationId));
-    const found = await Promise.all(keys.map((key) => db.redis.exists(key)));
-    const owner = page[found.indexOf(1)];
+    const found = await Promise.all(
+      page.map(async (token) => {
+        const keys = db.client(token);
+        if (await db.redis.exists(keys.notification(notificationId))) return true;
+        return (await db.redis.hexists(keys.failedIds, notificationId)) === 1;
+      }),
+    );
+    const owner = page[found.indexOf(true)];
     if (owner !== undefined) return getNotification(db, owner, notificationId);
   }
   return undefined;
 }
 
+/** What is known of a failed notification for longer than it has a record. */
+type KeptFailed = Pick<
+  ListedNotification,
+  'platformId' | 'eventId' | 'priority' | 'acceptedAt' | 'endedAt' | 'reason'
+>;
+
 /**
- * Reads records without their attempts, in the order of the ids; undefined for an id without a record. Waiting ones say when they are
- * attempted next, and why then.
+ * Reads records without their attempts, in the order of the ids; undefined for an id without a record that is not a kept failed one.
+ * Waiting ones say when they are attempted next, and why then.
  */
 export async function readRecords(db: Db, clientToken: string, ids: readonly string[]) {
   const records = await Promise.all(ids.map((id) => readRecord(db, clientToken, id)));
+  const gone = ids.filter((_, i) => records[i] === undefined);
+  if (gone.length > 0) {
+    const args = [db.settings.keepFailedMs, ...gone];
+    const kept = await askScript<Partial<KeptFailed>[]>(db, 'readFailed', clientToken, args);
+    kept.forEach((one, i) => {
+      const notificationId = gone[i] as string;
+      if (isKept(one))
+        records[ids.indexOf(notificationId)] = { ...one, notificationId, clientToken, state: 'failed' };
+    });
+  }
   const waiting = records.filter((record) => record !== undefined).filter(({ state }) => state === 'waiting');
   const standings = await readStandings(db, clientToken, waiting);
   waiting.forEach((record, i) => {
@@ -78,6 +100,8 @@ export async function readRecords(db: Db, clientToken: string, ids: readonly str
   });
   return records;
 }
+
+const isKept = (one: Partial<KeptFailed>): one is KeptFailed => one.platformId !== undefined;
 
 async function readRecord(db: Db, clientToken: string, id: string): Promise<ListedNotification | undefined> {
   const key = db.client(clientToken).notification(id);

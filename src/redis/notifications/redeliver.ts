@@ -14,7 +14,7 @@ export async function cancelNotification(db: Db, clientToken: string, notificati
 /**
  * Sends a notification again: a waiting one is due now, an ended one is owed again. If another of its asset is owed or has failed, that one
  * is due. The caller wakes catch-up.
- * @returns the id of the notification that is due now; undefined if there is no record
+ * @returns the id of the notification that is due now; undefined if it is not kept any more
  */
 export async function redeliver(db: Db, clientToken: string, notificationId: string) {
   // From here on the sweep knows this client, even if the rest fails.

@@ -139,10 +139,11 @@ end, {'allow-oom'})
 -- owed or has failed, that one is due instead: a receiver may have had this one, and nothing would tell it of the other. A failing
 -- endpoint is probed with it.
 -- Arguments: id
--- Answer: id of the notification that is due now, '' if there is no record
+-- Answer: id of the notification that is due now, '' if there is neither a record nor a failed asset
 entry('redeliver', function(_, ARGV)
   local id = ARGV[2]
-  local asset = redis.call('HGET', record(id), 'asset')
+  local kept = failed_by(id)
+  local asset = kept and kept.asset or redis.call('HGET', record(id), 'asset')
   if not asset then return '' end
   local current, f, w = owed_by(asset)
   if not current then
@@ -212,7 +213,7 @@ entry('forgetAsset', function(_, ARGV)
   if id then cancel(asset, id, f, 'asset_forgotten')
   elseif failed then
     finish(failed.id, 'cancelled', nil, 'asset_forgotten', failed.since)
-    drop_failed(asset)
+    drop_failed(asset, failed.id)
   end
   trim_list()
   return {known, id or failed and failed.id or ''}

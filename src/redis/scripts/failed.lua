@@ -6,7 +6,10 @@
 entry('trimFailed', function(_, ARGV)
   if not is_sure() then return 0 end
   local old = redis.call('ZRANGEBYSCORE', base .. 'failed-at', '-inf', now - tonumber(ARGV[2]), 'LIMIT', 0, 200)
-  for _, asset in ipairs(old) do drop_failed(asset) end
+  for _, asset in ipairs(old) do
+    local f = failed_of(asset) or {id = ''}
+    drop_failed(asset, f.id)
+  end
   trim_list()
   return #old
 end)
@@ -19,6 +22,7 @@ local function note_failed(asset, id, entry_before, reason)
   accepted_at = accepted_at or now
   local packed = string.format('%s %s %s %d %d %s %s', id, reason, entry_before.lane, accepted_at, first, updated_at or accepted_at, event or '')
   count('failed', redis.call('HSET', base .. 'failed', asset, packed))
+  redis.call('HSET', base .. 'failed-ids', id, asset)
   redis.call('ZADD', base .. 'failed-at', now, asset)
   local waiting_notice = field('failed_notice')
   owe_notice('failed_notice', 'notifications.failed', reason, waiting_notice and cjson.decode(waiting_notice).since or now, 0)
@@ -33,7 +37,7 @@ entry('dismissFailed', function(_, ARGV)
   for _, asset in ipairs(assets) do
     local f = failed_of(asset)
     finish(f.id, 'cancelled', nil, 'dismissed', f.since)
-    drop_failed(asset)
+    drop_failed(asset, f.id)
   end
   trim_list()
   return {#assets, redis.call('ZCOUNT', base .. 'failed-at', ARGV[2], ARGV[3])}
@@ -62,3 +66,18 @@ entry('recoverFailed', function(_, ARGV)
   trim_list()
   return {#assets, redis.call('ZCOUNT', base .. 'failed-at', ARGV[2], ARGV[3])}
 end)
+-- Reads failed notifications whose records are gone.
+-- Arguments: kept_ms (older failures are left out), ids
+-- Answer: JSON of `KeptFailed` of src/redis/notifications/notifications.ts, {} where none is kept, of each
+entry('readFailed', function(_, ARGV)
+  local found = {}
+  for i = 3, #ARGV do
+    local f = failed_by(ARGV[i])
+    local ended_at = tonumber(f and redis.call('ZSCORE', base .. 'failed-at', f.asset) or 0)
+    found[i - 2] = ended_at > now - tonumber(ARGV[2]) and {
+      platformId = f.asset, eventId = f.event, priority = f.lane == 'L' and 'live' or 'backfill', acceptedAt = tonumber(f.accepted_at),
+      endedAt = ended_at, reason = f.reason,
+    } or {}
+  end
+  return cjson.encode(found)
+end, {'no-writes'})

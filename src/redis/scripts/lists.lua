@@ -29,29 +29,25 @@ local LISTS = {accepted = 'notifications', owed_since = 'owed-since', failed_at 
 entry('listPage', function(_, ARGV)
   local order, count, kept_ms, state, asset, event = ARGV[2], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7], ARGV[8], ARGV[9]
   local key, entries, found = base .. LISTS[order], {}, nil
-  local function add_entry(member, score, id, accepted_at, more)
-    local e = more or {}
-    e.member, e.score, e.notificationId, e.acceptedAt = member, tonumber(score), id, tonumber(accepted_at or 0)
-    entries[#entries + 1] = e
+  local function add_entry(member, score, id, accepted_at)
+    entries[#entries + 1] = {member = member, score = tonumber(score), notificationId = id, acceptedAt = tonumber(accepted_at or 0)}
   end
   if order == 'failed_at' and asset ~= '' then found = {asset, redis.call('ZSCORE', key, asset)}
   else found = page_behind(key, ARGV[3], ARGV[4], count) end
   for i = 1, #found, 2 do
     local member, score = found[i], found[i + 1]
     if order == 'accepted' then
-      local of, is, by, ended_at = unpack(redis.call('HMGET', record(member), 'asset', 'state', 'event', 'ended_at'))
+      local of, is, by = unpack(redis.call('HMGET', record(member), 'asset', 'state', 'event'))
+      local f = not of and failed_by(member)
+      if f then of, is, by = f.asset, 'failed', f.event end
       local matches = of and (state == '' or state == (is or 'waiting')) and (asset == '' or asset == of)
-      local ended = is == 'delivered' and {platformId = of, endedAt = tonumber(ended_at)} or nil
-      if matches and (event == '' or event == by) then add_entry(member, score, member, score, ended) end
+      if matches and (event == '' or event == by) then add_entry(member, score, member, score) end
     elseif order == 'owed_since' then
       local id = redis.call('HGET', base .. 'owed', member)
       if id then add_entry(member, score, id, redis.call('HGET', record(id), 'accepted_at')) end
     else
       local f = tonumber(score or '0') > now - kept_ms and failed_of(member)
-      if f then
-        local priority = f.lane == 'L' and 'live' or 'backfill'
-        add_entry(member, score, f.id, f.accepted_at, {failed = {reason = f.reason, priority = priority, eventId = f.event}})
-      end
+      if f then add_entry(member, score, f.id, f.accepted_at) end
     end
   end
   if order == 'owed_since' then

@@ -4,8 +4,8 @@
 --            became owed after the attempt began waits there for the attempt's end: a newer notification, or the same one if it was
 --            cancelled meanwhile. `!` instead: the asset is no longer owed.
 --   waiting  otherwise: in `owed`, in `owed-since` and in one of `due:live` and `due:backfill`.
--- An asset that is not owed and whose newest notification has failed is in `failed-at`, by the time of the failure, and in
--- `failed`: `<id> <reason> <L or B> <accepted at> <first time> <updated at> <event>`. The first time (`first_time`) is that since which
+-- An asset that is not owed and whose newest notification has failed is in `failed-at`, by the time of the failure, in `failed-ids`, by
+-- that notification, and in `failed`: `<id> <reason> <L or B> <accepted at> <first time> <updated at> <event>`. The first time (`first_time`) is that since which
 -- updates of the asset have not arrived; records of those that ended otherwise than delivered have it as `since`.
 
 local NOTHING = '!'
@@ -225,15 +225,23 @@ local function failed_of(asset)
   local id, reason, lane, accepted_at, since, updated_at, event = string.match(packed, '^(%S+) (%S+) (%u) (%d+) (%d+) (%S+) (%S*)$')
   return {id = id, reason = reason, lane = lane, accepted_at = accepted_at, since = tonumber(since), updated_at = updated_at, event = event}
 end
-local function drop_failed(asset)
+-- Returns the same by its notification, with the asset.
+local function failed_by(id)
+  local asset = size('failed') > 0 and redis.call('HGET', base .. 'failed-ids', id)
+  local f = asset and failed_of(asset)
+  if f then f.asset = asset end
+  return f
+end
+local function drop_failed(asset, id)
   redis.call('ZREM', base .. 'failed-at', asset)
+  redis.call('HDEL', base .. 'failed-ids', id)
   count('failed', -redis.call('HDEL', base .. 'failed', asset))
 end
 -- Removes the entry of a failed asset that this notification makes owed; another one ends as superseded.
 local function replace_failed(asset, id)
   local f = failed_of(asset)
   if not f then return end
-  drop_failed(asset)
+  drop_failed(asset, f.id)
   owe_since_before(f.since)
   if f.id ~= id then finish(f.id, 'superseded', id, nil, f.since) end
 end
