@@ -99,7 +99,7 @@ const byStatus = {
       'Compare the `platform_id` with the one that the platform publishes.',
     ],
     unknown_event: [
-      'No kept notification of the client names the event: the newest 10,000 are kept, each for 14 days after its end.',
+      'No kept notification of the client names the event: the newest 10,000 are kept, each for 14 days after its end, and those that wait or have failed.',
       'If the event made none, `GET /assets` says why, for 14 days or until a later event of its asset.',
     ],
   },

@@ -386,11 +386,16 @@ const lists = step('lists', async (model, client) => {
   assert.deepEqual(await listed({ state: 'waiting' }), owed.sort(), 'what waits');
   const failed = model.failedYet().map(({ id }) => id);
   assert.deepEqual(await listed({ state: 'failed' }), failed.sort(), 'what failed');
+  const { facts } = model;
+  const kept = [...facts.notifications].filter(
+    ([id, { asset, state }]) =>
+      facts.listed.has(id) || state === 'waiting' || facts.failed.get(asset)?.id === id,
+  );
   for (const platformId of assets) {
-    const kept = [...model.facts.notifications].filter(([, { asset }]) => asset === platformId);
-    const onList = kept.filter(([id, { state }]) => model.facts.listed.has(id) || state === 'waiting');
+    const onList = kept.filter(([, { asset }]) => asset === platformId);
     assert.deepEqual(await listed({ platformId }), onList.map(([id]) => id).sort());
   }
+  assert.deepEqual(await listed({}), kept.map(([id]) => id).sort(), 'all');
 });
 
 /** Begins or ends what stops every delivery to the client. */

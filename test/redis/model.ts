@@ -31,8 +31,6 @@ interface Notification {
     | ('window' | 'expired' | 'asset_forgotten' | 'url_removed' | 'dismissed' | 'client_deleted')
     | undefined;
   body?: string | undefined;
-  /** It was never claimed: no list has it, and nothing displaces its record. */
-  isApart?: boolean;
 }
 
 /** An update of an asset while its client had a URL. */
@@ -135,6 +133,8 @@ export const pulledAtOnce = 2;
 /** How many notifications are listed: 10,000, but fewer in this test. */
 export const listedAtMost = 8;
 export const longestLeaseMs = 65_000;
+/** For so long is the record of one kept that has ended, and that the list no longer has. */
+const askedAgainMs = 3 * minute;
 const far = 8_640_000_000_000_000;
 
 export interface Limits {
@@ -328,7 +328,6 @@ export class Model {
         ...never,
         state: 'cancelled',
         reason: 'client_deleted',
-        isApart: true,
       });
       return { kind: 'ended', state: 'cancelled' };
     }
@@ -337,7 +336,8 @@ export class Model {
       known.forgets = Math.max(known.forgets, renewed?.forgets ?? 0);
       return this.becomesOwed(event, false);
     }
-    this.facts.notifications.set(id, { ...never, state: 'not_needed', by: by || undefined });
+    const ended = { state: 'not_needed', by: by || undefined, endedAt: this.now } as const;
+    this.facts.notifications.set(id, { ...never, ...ended });
     this.facts.listed.set(id, acceptedAt);
     return { kind: 'not_needed' };
   }
@@ -521,24 +521,19 @@ export class Model {
       const holder = this.facts.holders.get(notification.asset);
       if (holder !== undefined) holder.isPast = true;
     }
-    this.dropUnlisted(id);
   }
 
-  /** Keeps the newest of the list that have ended, and all that are owed or have failed. */
+  /** Keeps the newest of the list that have ended, all that are owed or have failed, and for a while those that have just ended. */
   trimList(): void {
-    const { listed, holders, failed } = this.facts;
+    const { listed, notifications, holders, failed } = this.facts;
     const kept = listedAtMost + this.waiting().length + holders.size + failed.size;
     const rising = [...listed].sort(([a, at], [b, other]) => at - other || (a < b ? -1 : 1));
     for (const [id] of rising.slice(0, -kept)) {
       listed.delete(id);
-      this.dropUnlisted(id);
+      const { state = '', endedAt = 0 } = notifications.get(id) ?? {};
+      const hasEnded = !['waiting', 'failed'].includes(state);
+      if (hasEnded && endedAt < this.now - askedAgainMs) notifications.delete(id);
     }
-  }
-
-  private dropUnlisted(id: string): void {
-    const { listed, notifications } = this.facts;
-    const { state = '', isApart } = notifications.get(id) ?? {};
-    if (!listed.has(id) && !isApart && !['waiting', 'failed'].includes(state)) notifications.delete(id);
   }
 
   /** Ends the hold of an asset: if it is owed it waits until then. */

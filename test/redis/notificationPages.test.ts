@@ -3,6 +3,7 @@ import { collectNewest, newestNotifications } from '../../src/redis/notification
 import {
   completeSince,
   listNotifications,
+  notificationOfEvent,
   type Position,
 } from '../../src/redis/notifications/notificationPages.js';
 import { cancelNotification, redeliver } from '../../src/redis/notifications/redeliver.js';
@@ -16,9 +17,16 @@ describe('the notifications of a client', () => {
   const client = forTest(() => newDeliveryClient());
 
   const keys = () => client.db.client(client.clientToken);
-  const listed = async (filter: { platformId: string } | { state: 'waiting' }): Promise<string[]> => {
-    const page = await listNotifications(client.db, client.clientToken, { ...filter, limit: 200 });
-    return page.notifications.map((one) => one.notificationId);
+  const listed = async (filter: { platformId?: string } = {}): Promise<string[]> => {
+    const ids: string[] = [];
+    let behind: Position | undefined;
+    do {
+      const asked = { ...filter, limit: 200, behind };
+      const { notifications, next } = await listNotifications(client.db, client.clientToken, asked);
+      ids.push(...notifications.map((one) => one.notificationId));
+      behind = next;
+    } while (behind !== undefined);
+    return ids;
   };
   const owe = async (platformId: string, count = 1): Promise<string[]> => {
     const ids: string[] = [];
@@ -42,14 +50,50 @@ describe('the notifications of a client', () => {
   };
 
   it('of an asset are found among many of others', async () => {
-    const beyond = await owe('beyond');
     const ids = await owe('video', 130);
     await owe('other', 250);
-    // As `trim_list` does.
-    await client.db.redis.zpopmin(keys().notifications);
-    assert.deepEqual(await listed({ platformId: 'beyond' }), beyond, 'it is owed');
     assert.deepEqual(await listed({ platformId: 'video' }), ids);
     assert.deepEqual(await listed({ platformId: 'another' }), []);
+  });
+
+  it('that are owed are all listed, each once, and found by their event, behind 10,000 others and while older ones are listed again', async () => {
+    const events = ['beyond', 'other-1', 'other-2'].map((platformId) => client.event({ platformId }));
+    for (const one of events) await client.claim(one);
+    const [event = assert.fail()] = events;
+    const { clientToken, db } = client;
+    const find = async () => (await notificationOfEvent(db, clientToken, event.eventId))?.notificationId;
+    for (const [count, from] of [
+      [11_000, client.now() + 1],
+      // As a replay does.
+      [250, client.now() - minute],
+    ] as const) {
+      await list(count, from);
+      assert.equal(await db.redis.zscore(keys().notifications, event.notificationId), null);
+      assert.deepEqual(await listed({ platformId: 'beyond' }), [event.notificationId]);
+      assert.equal(await find(), event.notificationId);
+      assert.deepEqual((await listed()).sort(), events.map((one) => one.notificationId).sort());
+    }
+    await client.attempt(event, ok);
+    assert.deepEqual(await listed({ platformId: 'beyond' }), []);
+    await redeliver(db, clientToken, event.notificationId);
+    assert.deepEqual(await listed({ platformId: 'beyond' }), [event.notificationId], 'it is owed again');
+  });
+
+  it('that end beyond the list keep their records for a while: a repeat after a lost answer is told the same, and so is their workflow', async () => {
+    const first = await owe('listed-no-more');
+    await client.owe('the-oldest');
+    await list(10_000, client.now() + 1);
+    await client.db.redis.zadd(keys().notifications, 0, first[0] ?? '');
+    await list(1, client.now() + 20_000);
+    for (const taken of await client.take()) {
+      for (let i = 0; i < 2; i++) assert.equal((await client.settle(taken, ok)).result, 'delivered');
+      const { platformId, notificationId } = taken;
+      const seen = await client.look({ platformId, notificationId, claim: 1 });
+      assert.equal(seen !== 'lost' && seen.state, 'delivered');
+      const left = await client.db.redis.ttl(keys().notification(notificationId));
+      assert.ok(left > 60 && left <= 180, `${left} s`);
+    }
+    assert.deepEqual(await listed({ platformId: 'the-oldest' }), []);
   });
 
   it('are complete since the newest 10,000, also once a replay has listed older ones again', async () => {

@@ -64,7 +64,7 @@ import { Command } from 'ioredis';
  *   state                         absent: waiting
  *   priority                      absent: live
  *   group, again, unlisted        name of the workflow that it shares (absent: it has its own); when it was last owed again; '1' if
- *                                 the list no longer has it
+ *                                 the list no longer has it (`unlisted` has it while it is owed or failed)
  *   by, reason                    superseded by, not needed because of; why it failed
  *   attempts                      JSON, one line each
  *   failures, clock_since         failed attempts; the client's clock at the first
@@ -162,8 +162,9 @@ export function clientKeys(prefix: string, clientToken: string) {
     failed: `${base}failed`, // hash: asset -> the entry of its failed notification (notification.lua)
     failedAt: `${base}failed-at`, // sorted set: asset by the time of the failure
     failedIds: `${base}failed-ids`, // hash: failed notification -> asset
-    notification: (id: string) => `${base}notification:${id}`, // hash, above; expires 14 days after its end
+    notification: (id: string) => `${base}notification:${id}`, // hash, above; expires 14 days after its end, unlisted 3 minutes
     notifications: `${base}notifications`, // sorted set: notification ids by the time of acceptance, the newest 10,000
+    unlisted: `${base}unlisted`, // sorted set: those that came before and are owed or failed, alike
     feed: `${base}feed`, // sorted set: asset by the position of its newest update (updates.ts)
     updates: `${base}updates`, // no key: the channel on which those who wait for an update hear of one
     cancelled: `${base}cancelled`, // hash: day -> how many notifications ended as cancelled; the last 15 days

@@ -79,8 +79,8 @@ export function keptSince(db: Db, order: NotificationOrder): number | undefined 
 }
 
 /**
- * Lists all waiting or failed notifications, or the newest 10,000. The list of one asset ends with the notification by which the asset is
- * owed, if that is older. A page may be shorter than `limit`, even empty, while there is a `next`.
+ * Lists all waiting and failed notifications, and the newest 10,000 others. A page may be shorter than `limit`, even empty, while there is
+ * a `next`.
  */
 export async function listNotifications(
   db: Db,

@@ -49,7 +49,7 @@ export async function clearDeletedClient(db: Db, clientToken: string): Promise<{
   if (!(await db.redis.hexists(keys.client, 'deleted'))) return { cancelled: 0 };
   await db.redis.hdel(keys.client, 'name', 'max_in_flight', 'max_per_second', 'quiet_seconds');
   await evaluate(db, 'noteFields', [db.global.clientIndex], [clientToken, '\n']);
-  await db.redis.unlink(keys.feed, keys.late, keys.failed, keys.failedAt, keys.failedIds);
+  await db.redis.unlink(keys.feed, keys.late, keys.failed, keys.failedAt, keys.failedIds, keys.unlisted);
   const { done: cancelled } = await repeat(db, 'cancelOwed', clientToken, 'operator', '');
   await repeat(db, 'unlinkBeside', clientToken);
   const known = Array.from({ length: knownBuckets }, (_, bucket) => keys.known(bucket.toString(36)));

@@ -57,8 +57,9 @@ local function claim_again(e, claimed, last, segments, new)
     close(e.id, fields, as, by, reason)
   end
   if limits().is_deleted then
-    -- The deletion cancels owed notifications; an unclaimed event ends here.
+    -- The deletion cancels owed notifications; an unclaimed event ends here, in no list.
     end_unclaimed('cancelled', nil, 'client_deleted')
+    redis.call('HSET', record(e.id), 'unlisted', 1)
     return {kind = 'ended', state = 'cancelled'}
   end
   if new ~= '' or claimed <= e.looked_up then return write_claim(e, claimed + 1, segments, new) end

@@ -9,6 +9,7 @@ entry('trimFailed', function(_, ARGV)
   for _, asset in ipairs(old) do
     local f = failed_of(asset) or {id = ''}
     drop_failed(asset, f.id)
+    redis.call('ZREM', base .. 'unlisted', f.id)
   end
   trim_list()
   return #old
@@ -18,7 +19,10 @@ end)
 local function note_failed(asset, id, entry_before, reason)
   local accepted_at, event, body, updated_at = unpack(redis.call('HMGET', record(id), 'accepted_at', 'event', 'body', 'updated_at'))
   local first = first_time(entry_before.since)
-  if body then return redis.call('HSET', record(id), 'since', first) end
+  if body then
+    redis.call('ZREM', base .. 'unlisted', id)
+    return redis.call('HSET', record(id), 'since', first)
+  end
   accepted_at = accepted_at or now
   local packed = string.format('%s %s %s %d %d %s %s', id, reason, entry_before.lane, accepted_at, first, updated_at or accepted_at, event or '')
   count('failed', redis.call('HSET', base .. 'failed', asset, packed))
@@ -50,6 +54,7 @@ local function recover(asset, f)
     local fields = {'asset', asset, 'event', f.event, 'accepted_at', f.accepted_at, 'updated_at', f.updated_at, 'group', const.without_workflow, 'again', now}
     if f.lane == 'B' then add(fields, 'priority', 'backfill') end
     redis.call('HSET', record(f.id), unpack(fields))
+    redis.call('ZREM', base .. 'unlisted', f.id)
     list(f.id, f.accepted_at)
   end
   set_right()

@@ -20,12 +20,24 @@ local function page_behind(key, score, member, count)
   end
   return redis.call('ZREVRANGE', key, low, low + count - 1, 'WITHSCORES')
 end
+-- Returns the same of two pages.
+local function both(a, b, count)
+  local out, i, j = {}, 1, 1
+  while #out < 2 * count and (a[i] or b[j]) do
+    local x, y = tonumber(a[i + 1] or -1), tonumber(b[j + 1] or -1)
+    if x > y or x == y and not is_less(a[i], b[j]) then
+      out[#out + 1], out[#out + 2], i = a[i], a[i + 1], i + 2
+    else
+      out[#out + 1], out[#out + 2], j = b[j], b[j + 1], j + 2
+    end
+  end
+  return out
+end
 local LISTS = {accepted = 'notifications', owed_since = 'owed-since', failed_at = 'failed-at'}
 -- Reads a page of a list, the latest first, and returns what matches.
 -- Arguments: list, score, member (the position after which the page begins), count (how many to read), kept_ms (older failures are left
 --   out); then, of the accepted ones, state, asset, event ('' for any), of the failed ones the asset
--- Answer: JSON of `Page` of src/redis/notifications/notificationPages.ts. Each page of what is owed has all assets in flight. The last page
---   of an asset's accepted notifications has that by which the asset is owed, if the list no longer has it.
+-- Answer: JSON of `Page` of src/redis/notifications/notificationPages.ts. Each page of what is owed has all assets in flight.
 entry('listPage', function(_, ARGV)
   local order, count, kept_ms, state, asset, event = ARGV[2], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7], ARGV[8], ARGV[9]
   local key, entries, found = base .. LISTS[order], {}, nil
@@ -34,6 +46,10 @@ entry('listPage', function(_, ARGV)
   end
   if order == 'failed_at' and asset ~= '' then found = {asset, redis.call('ZSCORE', key, asset)}
   else found = page_behind(key, ARGV[3], ARGV[4], count) end
+  if order == 'accepted' then
+    local beside = page_behind(base .. 'unlisted', ARGV[3], ARGV[4], count)
+    if #beside > 0 then found = both(found, beside, count) end
+  end
   for i = 1, #found, 2 do
     local member, score = found[i], found[i + 1]
     if order == 'accepted' then
@@ -55,10 +71,6 @@ entry('listPage', function(_, ARGV)
       local id, f = owed_by(held)
       if id then add_entry(held, f.since, id, redis.call('HGET', record(id), 'accepted_at')) end
     end
-  elseif order == 'accepted' and asset ~= '' and #found < 2 * count then
-    local id = owed_by(asset)
-    local accepted_at = id and not redis.call('ZSCORE', key, id) and redis.call('HGET', record(id), 'accepted_at')
-    if accepted_at then add_entry(id, accepted_at, id, accepted_at) end
   end
   return cjson.encode({
     entries = #entries > 0 and entries or nil,

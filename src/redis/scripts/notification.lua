@@ -34,22 +34,28 @@ local function cancelled_count()
   end
   return sum
 end
--- Ends a record, and writes `fields` (alternating names and values) in the same write. One that has not failed is kept if it is listed.
+-- So long is the record of one kept that ended, and that the list no longer has: a lost answer is asked for again, and the event's workflow
+-- looks after its longest wait.
+local ASKED_AGAIN_MS = 180000
+local function keep_briefly(id) redis.call('EXPIRE', record(id), string.format('%d', ASKED_AGAIN_MS / 1000)) end
+-- Ends a record, and writes `fields` (alternating names and values) in the same write.
 local function close(id, fields, state, by, reason, is_unlisted, since)
   if state == 'cancelled' then count_cancelled() end
-  if is_unlisted and state ~= 'failed' then return redis.call('DEL', record(id)) end
   add(fields, 'state', state)
   add(fields, 'ended_at', now)
   if by then add(fields, 'by', by) end
   if reason then add(fields, 'reason', reason) end
   if since then add(fields, 'since', since) end
   redis.call('HSET', record(id), unpack(fields))
-  redis.call('EXPIRE', record(id), const.record_kept_seconds)
+  if not is_unlisted or state == 'failed' then return redis.call('EXPIRE', record(id), const.record_kept_seconds) end
+  redis.call('ZREM', base .. 'unlisted', id)
+  keep_briefly(id)
 end
 local function finish(id, state, by, reason, since)
   local r = redis.call('HMGET', record(id), 'asset', 'unlisted')
   if r[1] then return close(id, {}, state, by, reason, r[2], since) end
   -- It failed longer ago than records are kept.
+  redis.call('ZREM', base .. 'unlisted', id)
   if state == 'cancelled' then count_cancelled() end
 end
 -- Lists a notification; `trim_list` must follow in the same call.
@@ -65,8 +71,8 @@ local function count(name, by) sizes[name] = sizes[name] and sizes[name] + by en
 local function in_flight() return size('flight') end
 local function waiting_count() return size('owed') end
 local function owed_count() return waiting_count() + in_flight() end
--- Keeps the newest 10,000 that have ended. Those that are owed or have failed are listed beside them, and their records stay. One call
--- removes as many as delay nobody: whatever lets notifications end calls it, and a plan once more.
+-- Keeps the newest 10,000 that have ended. Those that are owed or have failed are kept beside them: the oldest of these in `unlisted`, until
+-- they end. One call removes as many as delay nobody: whatever lets notifications end calls it, and a plan once more.
 local TRIMMED_AT_ONCE = 500
 local function trim_list()
   local log = base .. 'notifications'
@@ -75,9 +81,16 @@ local function trim_list()
   if over <= 0 then return end
   local out = redis.call('ZPOPMIN', log, math.min(over, TRIMMED_AT_ONCE))
   for i = 1, #out, 2 do
-    local asset, state = unpack(redis.call('HMGET', record(out[i]), 'asset', 'state'))
-    if state and state ~= 'failed' then redis.call('DEL', record(out[i]))
-    elseif asset then redis.call('HSET', record(out[i]), 'unlisted', 1) end
+    local id = out[i]
+    local asset, state, ended_at = unpack(redis.call('HMGET', record(id), 'asset', 'state', 'ended_at'))
+    local has_ended = state and state ~= 'failed'
+    local recently = has_ended and tonumber(ended_at) >= now - ASKED_AGAIN_MS
+    if has_ended and not recently then redis.call('DEL', record(id))
+    elseif asset then redis.call('HSET', record(id), 'unlisted', 1) end
+    if not has_ended then
+      local is_kept = asset and not state or size('failed') > 0 and redis.call('HEXISTS', base .. 'failed-ids', id) == 1
+      if is_kept then redis.call('ZADD', base .. 'unlisted', out[i + 1], id) end
+    elseif recently then keep_briefly(id) end
   end
 end
 -- Returns the entry of an asset's attempt; nil if there is none.
@@ -212,8 +225,9 @@ local function delivered_until()
 end
 -- Makes an ended record wait again. Its workflow has ended: catch-up makes its attempts. A late verdict of a former one delivers nothing.
 local function reopen(id)
-  local first = redis.call('HGET', record(id), 'since')
+  local first, is_unlisted, accepted_at = unpack(redis.call('HMGET', record(id), 'since', 'unlisted', 'accepted_at'))
   if first then owe_since_before(tonumber(first)) end
+  if is_unlisted then redis.call('ZADD', base .. 'unlisted', accepted_at, id) end
   redis.call('HDEL', record(id), 'state', 'ended_at', 'reason', 'by', 'failures', 'clock_since', 'since')
   redis.call('HSET', record(id), 'group', const.without_workflow, 'again', now)
   redis.call('PERSIST', record(id))
