@@ -54,8 +54,8 @@ export async function clearDeletedClient(db: Db, clientToken: string): Promise<{
   await repeat(db, 'unlinkBeside', clientToken);
   const known = Array.from({ length: knownBuckets }, (_, bucket) => keys.known(bucket.toString(36)));
   while (known.length > 0) await db.redis.unlink(...known.splice(0, keysPerStep));
-  for (const key of [keys.notifications, keys.stateChanges, keys.callers, keys.endpoint])
-    await db.redis.expire(key, shared.recordKeptSeconds, 'NX');
+  for (const key of [keys.notifications, keys.stateChanges, keys.callers, keys.cancelled, keys.endpoint])
+    await db.redis.expire(key, shared.recordKeptSeconds, 'LT');
   return { cancelled };
 }
 

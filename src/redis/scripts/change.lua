@@ -20,7 +20,7 @@ entry('register', function(_, ARGV)
     redis.call('HSET', R, 'nonce', wanted_nonce, 'pending_since', now)
     turn_headers(nil, wanted, ARGV[6] == '1')
   elseif not url then
-    own(ARGV[7])
+    own(ARGV[7] or '')
     change('HSET', R, 'url', wanted, 'nonce', wanted_nonce, 'answered', '0', 'pending_since', now, 'registered_at', now)
     turn_headers(nil, wanted, ARGV[6] == '1')
     new_url('not_registered', 'registered', 'publisher')
