@@ -66,6 +66,7 @@ describe('A stopping process', () => {
     afterTest(gate.open);
     await h.startWorker();
     const client = await h.newClient(receiver.url);
+    const from = performance.now();
     const { id } = await h.publish({ client, asset: 'a' });
     const workflow = await h.workflowOf(client, id);
     await until('it is awaited', async () => {
@@ -74,6 +75,8 @@ describe('A stopping process', () => {
     });
     await h.stopWorker();
     gate.open();
+    // Once its lease is over, on a slow machine, it is left to other processes.
+    if (performance.now() - from > h.db.settings.leaseMs - 1000) return;
     await h.delivered(client, id);
     assert.equal(receiver.received.length, 1);
   });
