@@ -46,7 +46,8 @@ if (unknown !== undefined || options.includes('--help')) {
 }
 try {
   const config = readConfig();
-  const supervisor = new Supervisor(dir, await claimFolder(dir, say), isWatching);
+  const claimed = await claimFolder(dir, killedAfterSeconds(config) * 1000, say);
+  const supervisor = new Supervisor(dir, claimed, isWatching);
   stopOnSignals(supervisor);
   if (process.env.npm_lifecycle_event) stopWithoutParent(supervisor);
   try {

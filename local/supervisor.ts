@@ -97,9 +97,14 @@ export function stopOnSignals(supervisor: Supervisor): void {
 
 /**
  * Becomes the one supervisor of a data folder, after ending processes that an earlier supervisor left running.
+ * @param graceMs how long each of these may take to end before it is killed
  * @throws Error naming the supervisor that already runs
  */
-export async function claimFolder(dir: string, say: (line: string) => void): Promise<RunState> {
+export async function claimFolder(
+  dir: string,
+  graceMs: number,
+  say: (line: string) => void,
+): Promise<RunState> {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   const supervisor = markProcess(process.pid);
   if (!supervisor) throw new Error('processes cannot be listed on this system (/proc or ps is needed)');
@@ -113,6 +118,6 @@ export async function claimFolder(dir: string, say: (line: string) => void): Pro
   const left = claimed.leftBehind.filter(isSameProcess);
   if (left.length > 0)
     say(`ending what an earlier start left behind: process ${left.map(({ pid }) => pid).join(', ')}`);
-  await Promise.all(left.map((mark) => endProcess(mark, 10_000)));
+  await Promise.all(left.map((mark) => endProcess(mark, graceMs)));
   return { supervisor, children: [] };
 }

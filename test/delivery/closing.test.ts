@@ -76,9 +76,9 @@ describe('A stopping process', () => {
     await h.stopWorker();
     gate.open();
     // Once its lease is over, on a slow machine, it is left to other processes.
-    if (performance.now() - from > h.db.settings.leaseMs - 1000) return;
-    await h.delivered(client, id);
-    assert.equal(receiver.received.length, 1);
+    const isInTime = performance.now() - from < h.db.settings.leaseMs - 1000;
+    if (isInTime) await h.delivered(client, id);
+    assert.ok(receiver.received.length === 1 || !isInTime);
   });
 
   it('ends its drains once nothing more is taken', async () => {

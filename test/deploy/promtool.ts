@@ -71,14 +71,19 @@ export async function judge(
   const all = await told(
     series,
     said.flatMap(([alert, { until, says }]) => (says ? [[alert, until]] : [])),
+    file,
   );
   for (const [, { says }] of said) if (says) assert.match(all, says);
 }
 
 /** Returns what promtool says of alerts, each at a second, as it does if none is expected. */
-export async function told(series: Series, alerts: [alert: string, second: number][]): Promise<string> {
+export async function told(
+  series: Series,
+  alerts: [alert: string, second: number][],
+  file = rules,
+): Promise<string> {
   const alert_rule_test = alerts.map(([alert, second]) => {
     return { alertname: `AssetUpdate${alert}`, eval_time: `${second}s`, exp_alerts: [] };
   });
-  return alerts.length === 0 ? '' : await promtool(series, { alert_rule_test }, rules);
+  return alerts.length === 0 ? '' : await promtool(series, { alert_rule_test }, file);
 }

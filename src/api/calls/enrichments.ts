@@ -59,12 +59,12 @@ interface Left {
   stands(): Promise<void>;
 }
 
-async function accept(deps: ApiDeps, { req }: ApiContext, left: Left) {
+async function accept(deps: ApiDeps, { req, state }: ApiContext, left: Left) {
   const body = await readJson(req);
   await left.stands();
   if (body === undefined) throw badParameter(noJson);
   const isBatch = typeof body === 'object' && body !== null && 'events' in body;
-  return isBatch ? await acceptBatch(deps, body, left) : await acceptOne(deps, body, left);
+  return isBatch ? await acceptBatch(deps, body, left, state.requestId) : await acceptOne(deps, body, left);
 }
 
 /**
@@ -104,25 +104,27 @@ async function acceptOne(deps: ApiDeps, body: unknown, left: Left): Promise<Item
 
 const batch = batchOf(z.unknown());
 
-async function acceptBatch(deps: ApiDeps, body: unknown, left: Left) {
+async function acceptBatch(deps: ApiDeps, body: unknown, left: Left, request_id: string) {
   const { events } = checked(batch, body);
   let cause: unknown;
+  let broken: unknown;
   const results = await Promise.all(
     events.map((raw, i) =>
       acceptItem(deps, raw, `events[${i}]`, left).catch((err: unknown): ItemAnswer => {
-        const known = toApiError(err);
-        if (known && known.status !== 503) throw err;
-        // The keys of one client are broken: its events wait, those of others do not.
-        if (known === undefined) logUnexpected(deps.log, err, { event: `events[${i}]` });
-        cause = err;
+        // The keys of one client are broken: its events are not accepted, those of others are.
+        if (toApiError(err)?.status === 503) cause = err;
+        else if ((err as Error).name === 'ReplyError') broken = err;
+        else throw err;
         const msg = 'It is unknown whether this event was accepted; send it again';
         return { event_id: givenEventId(raw), code: 'temporarily_unavailable', msg };
       }),
     ),
   );
   // 503 means that no item is known to be accepted; otherwise each item has its own answer.
-  if (cause !== undefined && !results.some((item) => 'notification' in item))
-    throw toApiError(cause) ? unavailable(cause) : cause;
+  const isAccepted = results.some((item) => 'notification' in item);
+  if (cause !== undefined && !isAccepted) throw unavailable(cause);
+  if (broken !== undefined && !isAccepted) throw broken;
+  if (broken !== undefined) logUnexpected(deps.log, broken, { request_id });
   return { results };
 }
 

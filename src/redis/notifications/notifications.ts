@@ -79,14 +79,13 @@ type KeptFailed = Pick<
  */
 export async function readRecords(db: Db, clientToken: string, ids: readonly string[]) {
   const records = await Promise.all(ids.map((id) => readRecord(db, clientToken, id)));
-  const gone = ids.filter((_, i) => records[i] === undefined);
+  const gone = [...ids.entries()].filter(([i]) => records[i] === undefined);
   if (gone.length > 0) {
-    const args = [db.settings.keepFailedMs, ...gone];
+    const args = [db.settings.keepFailedMs, ...gone.map(([, id]) => id)];
     const kept = await askScript<Partial<KeptFailed>[]>(db, 'readFailed', clientToken, args);
-    kept.forEach((one, i) => {
-      const notificationId = gone[i] as string;
-      if (isKept(one))
-        records[ids.indexOf(notificationId)] = { ...one, notificationId, clientToken, state: 'failed' };
+    gone.forEach(([i, notificationId], n) => {
+      const one = kept[n];
+      if (one && isKept(one)) records[i] = { ...one, notificationId, clientToken, state: 'failed' };
     });
   }
   const waiting = records.filter((record) => record !== undefined).filter(({ state }) => state === 'waiting');

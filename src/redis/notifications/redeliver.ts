@@ -58,12 +58,12 @@ function eachFailed(
     if (!dryRun) await begins(db, clientToken);
     const { failedAt } = db.client(clientToken);
     const now = await timeAt(db, failedAt);
-    const span = [Math.max(since, now - db.settings.keepFailedMs), until ?? Number.MAX_SAFE_INTEGER] as const;
     const [, newest = 0] =
       until === undefined ? await db.redis.zrange(failedAt, '-1', '-1', 'WITHSCORES') : [];
     const till = until ?? Math.max(now, Number(newest));
+    const span = [Math.max(since, now - db.settings.keepFailedMs), till] as const;
     if (dryRun) {
-      const failed = await db.redis.zcount(failedAt, span[0], till);
+      const failed = await db.redis.zcount(failedAt, ...span);
       const count = Math.min(failed, atMost);
       return { count, more: failed - count, until: till };
     }

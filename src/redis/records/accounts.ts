@@ -163,7 +163,7 @@ async function dropFormerNotices(db: Db, accountId: string, scopes: readonly str
   for (let isOther = true; isOther; ) {
     const url = (await getRegistration(db, former))?.url;
     const owner = (await getClient(db, former))?.accountId;
-    if (owner !== accountId) return;
+    if (owner !== accountId || url === undefined) return;
     ({ isOther } = await removeNoticesUrl(db, former, url, 'operator'));
   }
 }

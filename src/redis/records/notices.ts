@@ -41,8 +41,8 @@ export async function setNoticesUrl(
       db.redis.sadd(db.global.accountClients(accountId), clientToken),
       db.redis.hsetnx(db.global.clientIndex, clientToken, 'Notices\n'),
     ]);
-    const before = await getClient(db, clientToken);
     const present = (await getRegistration(db, clientToken))?.url;
+    const before = await getClient(db, clientToken);
     if (present !== undefined) await replaces(clientToken, present);
     if (present === undefined) {
       const registered = await register(db, box, clientToken, url, { owner: accountId });

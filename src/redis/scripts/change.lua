@@ -17,6 +17,7 @@ entry('register', function(_, ARGV)
   if url and stored_by ~= wanted_nonce then
     if answered == '1' or url ~= wanted then return 'taken' end
     if math.abs(now - tonumber(since or '0')) < take_over_after then return 'pending' end
+    own(ARGV[7] or '')
     redis.call('HSET', R, 'nonce', wanted_nonce, 'pending_since', now)
     turn_headers(nil, wanted, ARGV[6] == '1')
   elseif not url then
