@@ -127,13 +127,8 @@ async function checkSweep(operator: Operator, { schedule, nowMs }: Queue): Promi
   }
   const { state, info, scheduleId } = schedule;
   const { giveOwnQueue, othersQueue } = await import('../temporal/sweepSchedule.js');
-  const others = othersQueue(
-    schedule,
-    await operator
-      .db()
-      .then(storeIds)
-      .catch(() => []),
-  );
+  const reading = operator.db().then(storeIds);
+  const others = othersQueue(schedule, await reading.catch(() => []));
   if (others !== undefined) return finding(check, 'fail', `${others}.`, giveOwnQueue(scheduleId));
   if (state.paused) {
     const found = `The schedule of the sweep is paused: ${state.note ?? ''}`;

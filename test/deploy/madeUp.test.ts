@@ -26,6 +26,7 @@ const quiet = (instance: string, role: Role = 'all'): Series => ({
   ...(role !== 'api' && { [`asset_update_upkeep_under_way${labels(instance)}`]: '0x300' }),
 });
 const both = { ...quiet('a'), ...quiet('b') };
+const apart = { ...quiet('a', 'api'), ...quiet('b', 'worker') };
 
 const redisRefuses = (reason: string, seconds: number): Series => ({
   [`asset_update_redis_refusing${labels('a', `reason="${reason}",`)}`]: during(1, seconds),
@@ -45,8 +46,8 @@ const isLate: Fires = { FirstAttemptsLate: { by: 285, until: 660, ended: 930 } }
 const ownFailures = (cause: string): Series => ({
   [`asset_update_own_failure_clients${labels('a', `cause="${cause}",`)}`]: of(1, 4500),
 });
-const temporalAway = (seconds: number): Series => ({
-  [`asset_update_temporal_refusing${labels('a', 'reason="away",')}`]: during(1, seconds),
+const temporalRefuses = (reason: string, seconds: number): Series => ({
+  [`asset_update_temporal_refusing${labels('a', `reason="${reason}",`)}`]: during(1, seconds),
 });
 /** Redis takes 200 ms for each command of both processes. */
 const slow = Object.fromEntries(
@@ -67,7 +68,7 @@ const always = { by: 60, until: Infinity, ended: Infinity };
 const lives: Record<string, { series: Series; seconds: number; fires: Fires }> = {
   'nothing, an hour': { series: both, seconds: 3600, fires: {} },
   'Temporal away for 40 minutes, where every API is a worker': {
-    series: { ...both, ...temporalAway(2400) },
+    series: { ...both, ...temporalRefuses('away', 2400) },
     seconds: 3000,
     fires: {
       TemporalAway: { by: 150, until: 2445, ended: 2475 },
@@ -75,11 +76,7 @@ const lives: Record<string, { series: Series; seconds: number; fires: Fires }> =
     },
   },
   'Temporal away for 40 minutes, with separate roles': {
-    series: {
-      ...quiet('a', 'api'),
-      ...quiet('b', 'worker'),
-      ...temporalAway(2400),
-    },
+    series: { ...apart, ...temporalRefuses('away', 2400) },
     seconds: 3000,
     fires: {
       TemporalAway: { by: 150, until: 2445, ended: 2475 },
@@ -87,11 +84,7 @@ const lives: Record<string, { series: Series; seconds: number; fires: Fires }> =
     },
   },
   'Temporal refuses starts to separate roles': {
-    series: {
-      ...quiet('a', 'api'),
-      ...quiet('b', 'worker'),
-      [`asset_update_temporal_refusing${labels('a', 'reason="credentials",')}`]: during(1, 600),
-    },
+    series: { ...apart, ...temporalRefuses('credentials', 600) },
     seconds: 900,
     fires: {
       TemporalRefusing: { by: 225, until: 645, ended: 675 },
@@ -99,7 +92,7 @@ const lives: Record<string, { series: Series; seconds: number; fires: Fires }> =
     },
   },
   'no worker while Temporal is away': {
-    series: { ...quiet('a', 'api'), ...temporalAway(240) },
+    series: { ...quiet('a', 'api'), ...temporalRefuses('away', 240) },
     seconds: 420,
     fires: {
       NoWorker: { by: 120, until: 420, ended: 420 },

@@ -162,7 +162,7 @@ export function clientKeys(prefix: string, clientToken: string) {
     failed: `${base}failed`, // hash: asset -> the entry of its failed notification (notification.lua)
     failedAt: `${base}failed-at`, // sorted set: asset by the time of the failure
     failedIds: `${base}failed-ids`, // hash: failed notification -> asset
-    notification: (id: string) => `${base}notification:${id}`, // hash, above; expires 14 days after its end, 3 minutes if it left the list and has not failed
+    notification: (id: string) => `${base}notification:${id}`, // hash, above; expires 14 days after its end, 3 minutes if unlisted and not failed
     notifications: `${base}notifications`, // sorted set: notification ids by the time of acceptance, the newest 10,000
     unlisted: `${base}unlisted`, // sorted set: those that came before and are owed or failed, alike
     feed: `${base}feed`, // sorted set: asset by the position of its newest update (updates.ts)

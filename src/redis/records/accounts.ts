@@ -118,15 +118,12 @@ async function holdClients(db: Db, accountId: string): Promise<Client[]> {
   const tokens = await sortedTokens(db, accountId);
   const clients = await readEach(tokens, (token) => noted(getClient(db, token)));
   const [others, own] = [clients.filter(isOfNotices), clients.filter((client) => !isOfNotices(client))];
-  // Another operator may have changed it meanwhile.
-  for (let held: ReturnType<typeof holdOf> | undefined; ; ) {
-    const account = await getAccount(db, accountId);
-    const wanted = account !== undefined && holdOf(account);
-    if (held === wanted) break;
-    held = wanted;
+  await holdAs(
+    db,
+    async () => accountId,
     // One after the other, 5,000 take seconds.
-    await mapInPages(own, 50, ({ clientToken }) => noted(setHeld(db, clientToken, wanted)));
-  }
+    (held) => mapInPages(own, 50, ({ clientToken }) => noted(setHeld(db, clientToken, held))),
+  );
   for (const { clientToken } of others) await noted(holdAsOwner(db, clientToken));
   if (broken.length > 0) throw broken[0];
   return clients;
@@ -135,15 +132,29 @@ async function holdClients(db: Db, accountId: string): Promise<Client[]> {
 /** Clients of notices: one of them may belong to another account by now. */
 const isOfNotices = ({ clientToken }: Client): boolean => isNoticesClient(clientToken);
 
-/** Holds a client as its account is held, or ends that. Reads both again afterwards: either may have changed meanwhile. */
-export async function holdAsOwner(db: Db, clientToken: string): Promise<void> {
-  for (let held: ReturnType<typeof holdOf> | undefined; ; ) {
-    const client = await getClient(db, clientToken);
-    const account = client && (await getAccount(db, client.accountId));
+/** Holds a client as its account is held, or ends that. */
+export const holdAsOwner = (db: Db, clientToken: string): Promise<void> =>
+  holdAs(
+    db,
+    async () => (await getClient(db, clientToken))?.accountId,
+    (held) => setHeld(db, clientToken, held),
+  );
+
+type Held = ReturnType<typeof holdOf>;
+
+/** Holds clients as their owner is held. Reads both again afterwards: either may have changed meanwhile. */
+async function holdAs(
+  db: Db,
+  findOwner: () => Promise<string | undefined>,
+  hold: (held: Held) => Promise<unknown>,
+): Promise<void> {
+  for (let held: Held | undefined; ; ) {
+    const owner = await findOwner();
+    const account = owner === undefined ? undefined : await getAccount(db, owner);
     const wanted = account !== undefined && holdOf(account);
     if (held === wanted) return;
     held = wanted;
-    await setHeld(db, clientToken, wanted);
+    await hold(wanted);
   }
 }
 

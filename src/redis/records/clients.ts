@@ -9,7 +9,7 @@ import {
 import { mapInPages, restsBetweenSteps } from '../../promises.js';
 import { type Db, membersOf } from '../connection/db.js';
 import { holdOf, setHeld } from './endpoint.js';
-import { readIndex } from './nameIndex.js';
+import { entryOf, readIndex } from './nameIndex.js';
 
 export type Client = NonNullable<Awaited<ReturnType<typeof getClient>>>;
 
@@ -42,7 +42,7 @@ export async function createClient(
   await Promise.all([
     db.redis.sadd(db.global.clients, clientToken),
     db.redis.sadd(db.global.accountClients(wanted.accountId), clientToken),
-    db.redis.hsetnx(db.global.clientIndex, clientToken, `${wanted.name}\n`),
+    db.redis.hsetnx(db.global.clientIndex, clientToken, entryOf(wanted.name)),
   ]);
   const [disabled, paused] = await db.redis.hmget(account, 'disabled', 'paused');
   const hold = holdOf({ disabled: disabled === '1', paused: paused === '1' });

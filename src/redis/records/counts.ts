@@ -7,7 +7,7 @@ import { trimUpdates } from '../notifications/updates.js';
 import { noteAmiss } from '../owed/owedClients.js';
 import { clientTokens } from './clients.js';
 import { type EndpointState, isAmiss, noteStateChanges } from './endpoint.js';
-import { indexClient, isIndexed } from './nameIndex.js';
+import { entryOf, indexClient, isIndexed } from './nameIndex.js';
 import { noticeFields } from './notices.js';
 import { dropFormer } from './secrets.js';
 
@@ -69,8 +69,8 @@ const dayMs = 86_400_000;
 
 /**
  * Counts the registrations of all clients by the state that people see, and the assets that have failed in the last day and were
- * neither recovered, replaced nor dismissed: three keys of each client, in pages of 500. Removes those that were kept for long enough. Notes
- * the clients that are amiss, and corrects by what lists and the audit find clients.
+ * neither recovered, replaced nor dismissed: three keys of each client, in pages of 500. Removes those that were kept for long enough.
+ * Notes the clients that are amiss, and corrects by what lists and the audit find clients.
  * @param told `broken` is called for each client whose keys cannot be read, which is not counted;
  * `notice` for each client that has a notice to claim (records/notices.ts), which the same commands find
  * @param since when this was last done, ms
@@ -136,7 +136,7 @@ export async function countEndpoints(
       unlessBroken(count(clientToken, found, i), async (err) => {
         told.broken(clientToken, err);
         amiss.add(clientToken);
-        await db.redis.hsetnx(db.global.clientIndex, clientToken, '\n');
+        await db.redis.hsetnx(db.global.clientIndex, clientToken, entryOf(''));
       }),
     );
     await Promise.all(counting);

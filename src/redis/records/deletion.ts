@@ -10,6 +10,7 @@ import { evaluate, runScript } from '../connection/library.js';
 import { announceChange } from '../owed/owedClients.js';
 import { ChangeRefused, getClient } from './clients.js';
 import type { StateChange } from './endpoint.js';
+import { entryOf } from './nameIndex.js';
 import { resetRegistration } from './registrations.js';
 
 const keysPerStep = 500;
@@ -48,7 +49,7 @@ export async function clearDeletedClient(db: Db, clientToken: string): Promise<{
   const keys = db.client(clientToken);
   if (!(await db.redis.hexists(keys.client, 'deleted'))) return { cancelled: 0 };
   await db.redis.hdel(keys.client, 'name', 'max_in_flight', 'max_per_second', 'quiet_seconds');
-  await evaluate(db, 'noteFields', [db.global.clientIndex], [clientToken, '\n']);
+  await evaluate(db, 'noteFields', [db.global.clientIndex], [clientToken, entryOf('')]);
   await db.redis.unlink(keys.feed, keys.late, keys.failed, keys.failedAt, keys.failedIds, keys.unlisted);
   const { done: cancelled } = await repeat(db, 'cancelOwed', clientToken, 'operator', '');
   await repeat(db, 'unlinkBeside', clientToken);

@@ -25,10 +25,13 @@ export async function readIndex(
 
 const hostOf = (url: string): string => url && new URL(url).host;
 
+/** What a client is found by, in one entry. */
+export const entryOf = (name: string, host = ''): string => `${name}\n${host}`;
+
 /** Notes under which name and host a client is found. @param url '': it has none */
 export async function indexClient(db: Db, clientToken: string, url: string): Promise<void> {
   const name = await db.redis.hget(db.client(clientToken).client, 'name');
-  await db.redis.hset(db.global.clientIndex, clientToken, `${name ?? ''}\n${hostOf(url)}`);
+  await db.redis.hset(db.global.clientIndex, clientToken, entryOf(name ?? '', hostOf(url)));
 }
 
 /** Returns whether an entry says of a client what its record does. */

@@ -8,6 +8,7 @@ import { runScript } from '../connection/library.js';
 import { type Account, getAccount, holdAsOwner, platformScope } from './accounts.js';
 import { ChangeRefused, getClient } from './clients.js';
 import { removeNoticesUrl } from './deletion.js';
+import { entryOf } from './nameIndex.js';
 import { changeRegistration, getRegistration, markAnswered, register } from './registrations.js';
 import type { SecretBox } from './secretBox.js';
 
@@ -39,17 +40,19 @@ export async function setNoticesUrl(
     await Promise.all([
       db.redis.sadd(db.global.clients, clientToken),
       db.redis.sadd(db.global.accountClients(accountId), clientToken),
-      db.redis.hsetnx(db.global.clientIndex, clientToken, 'Notices\n'),
+      db.redis.hsetnx(db.global.clientIndex, clientToken, entryOf('Notices')),
     ]);
     const present = (await getRegistration(db, clientToken))?.url;
     const before = await getClient(db, clientToken);
-    if (present !== undefined) await replaces(clientToken, present);
     if (present === undefined) {
       const registered = await register(db, box, clientToken, url, { owner: accountId });
       if (registered.outcome === 'taken') continue;
       await markAnswered(db, clientToken, registered.nonce);
-    } else if (!(await changeRegistration(db, clientToken, url, 'publisher', { present, owner: accountId })))
-      continue;
+    } else {
+      await replaces(clientToken, present);
+      const seen = { present, owner: accountId };
+      if (!(await changeRegistration(db, clientToken, url, 'publisher', seen))) continue;
+    }
     if (before && before.accountId !== accountId)
       await db.redis.srem(db.global.accountClients(before.accountId), clientToken);
     await holdAsOwner(db, clientToken);

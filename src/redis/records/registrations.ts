@@ -71,7 +71,10 @@ export async function getRegistration(db: Db, clientToken: string) {
   };
 }
 
-/** What the caller has seen: the present URL, where it is kept when it goes, the field of the one that is put back, the request that is accepted. */
+/**
+ * What the caller has seen: the present URL, where it is kept when it goes, the field of the one that is put back, the request that is
+ * accepted.
+ */
 export interface Replacing {
   present: string;
   kept?: { field: string; sealed: string } | undefined;
@@ -96,9 +99,9 @@ export async function resetRegistration(db: Db, clientToken: string, replacing?:
 }
 
 /**
- * Replaces the present URL without a gap: its state starts again and all owed assets are due. The
- * caller sets the alarm of catch-up. @returns undefined if nothing is registered, or another URL than the caller has seen; names of the request headers that were left behind with
- * the previous URL, and of those that are back, because they were left behind with this one
+ * Replaces the present URL without a gap: its state starts again and all owed assets are due. The caller sets the alarm of catch-up.
+ * @returns undefined if nothing is registered, or another URL than the caller has seen; names of the request headers that were left behind
+ * with the previous URL, and of those that are back, because they were left behind with this one
  */
 export async function changeRegistration(
   db: Db,

@@ -5,8 +5,9 @@
 --            cancelled meanwhile. `!` instead: the asset is no longer owed.
 --   waiting  otherwise: in `owed`, in `owed-since` and in one of `due:live` and `due:backfill`.
 -- An asset that is not owed and whose newest notification has failed is in `failed-at`, by the time of the failure, in `failed-ids`, by
--- that notification, and in `failed`: `<id> <reason> <L or B> <accepted at> <first time> <updated at> <event>`. The first time (`first_time`) is that since which
--- updates of the asset have not arrived; records of those that ended otherwise than delivered have it as `since`.
+-- that notification, and in `failed`: `<id> <reason> <L or B> <accepted at> <first time> <updated at> <event>`. The first time
+-- (`first_time`) is that since which updates of the asset have not arrived; records of those that ended otherwise than delivered have it as
+-- `since`.
 
 local NOTHING = '!'
 local LANES = {L = 'due:live', B = 'due:backfill'}
