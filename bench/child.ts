@@ -1,4 +1,4 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { nodeFlags } from '../local/nodeFlags.js';
 
@@ -15,45 +15,37 @@ export interface Child<To, From extends { kind: string }> {
 export async function startChild<To extends object, From extends { kind: string }>(
   name: string,
   env: Record<string, string> = {},
-): Promise<{ child: Child<To, From>; ready: From }> {
-  const process_ = fork(fileURLToPath(new URL(`${name}.ts`, import.meta.url)), {
+): Promise<{ child: Child<To, From>; ready: Extract<From, { kind: 'ready' }> }> {
+  const forked = fork(fileURLToPath(new URL(`${name}.ts`, import.meta.url)), {
     execArgv: [...nodeFlags, '--import', 'tsx'],
     serialization: 'advanced',
     // Ctrl-C reaches only the benchmark, which then ends its processes in order.
     detached: true,
     env: { ...process.env, ...env },
   });
-  const child = wrap<To, From>(name, process_);
-  return { child, ready: (await child.next('ready')) as From };
-}
-
-function wrap<To extends object, From extends { kind: string }>(
-  name: string,
-  child: ChildProcess,
-): Child<To, From> {
   const exited = new Promise<void>((resolve) => {
-    child.once('exit', () => resolve());
-    child.once('error', () => resolve());
+    for (const end of ['exit', 'error']) forked.once(end, () => resolve());
   });
-  return {
-    pid: child.pid ?? 0,
+  const child: Child<To, From> = {
+    pid: forked.pid ?? 0,
     send: (message) => {
-      child.send(message);
+      forked.send(message);
     },
     next: (kind) =>
       new Promise((resolve, reject) => {
         const onMessage = (message: unknown) => {
           const from = message as From;
           if (from.kind !== kind) return;
-          child.off('message', onMessage);
+          forked.off('message', onMessage);
           resolve(from as Extract<From, { kind: typeof kind }>);
         };
-        child.on('message', onMessage);
+        forked.on('message', onMessage);
         exited.then(() => reject(new Error(`the benchmark's ${name} ended before it said "${kind}"`)));
       }),
     stop: async () => {
-      child.kill('SIGTERM');
+      forked.kill('SIGTERM');
       await exited;
     },
   };
+  return { child, ready: await child.next('ready') };
 }

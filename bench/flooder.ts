@@ -6,12 +6,11 @@ import { type Dispatcher, Pool } from 'undici';
 
 export interface Flood {
   name: string;
-  baseUrl: string;
   connections: number;
   request: Omit<Dispatcher.RequestOptions, 'origin'>;
 }
 
-export type ToFlooder = { kind: 'flood'; flood: Flood } | { kind: 'end' };
+export type ToFlooder = ({ kind: 'flood'; baseUrl: string } & Flood) | { kind: 'end' };
 /** The answers by status. */
 export type FromFlooder = { kind: 'ready' } | { kind: 'ended'; statuses: Record<number, number> };
 
@@ -21,13 +20,13 @@ setPriority(constants.priority.PRIORITY_LOW);
 const group = '/proc/self/autogroup';
 if (existsSync(group)) writeFileSync(group, String(constants.priority.PRIORITY_LOW));
 process.on('message', (message: ToFlooder) => {
-  if (message.kind === 'flood') void flood(message.flood);
+  if (message.kind === 'flood') void flood(message);
   else end.abort();
 });
 process.on('disconnect', () => process.exit());
 tell({ kind: 'ready' });
 
-async function flood({ baseUrl, connections, request }: Flood): Promise<void> {
+async function flood({ baseUrl, connections, request }: Flood & { baseUrl: string }): Promise<void> {
   const pool = new Pool(baseUrl, { connections, pipelining: 1 });
   const statuses: Record<number, number> = {};
   const repeat = async () => {

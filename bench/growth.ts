@@ -2,14 +2,14 @@
  * `npm run bench -- growth`: what the operators' lists, Find, audit, status and desk, and the sweep, cost with some accounts and with many,
  * and how long others wait meanwhile.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Command } from 'commander';
 import { Pool } from 'undici';
 import { newAccountId, newClientToken } from '../src/ids.js';
 import { noteMinute } from '../src/redis/records/auditMinutes.js';
 import { createOperatorToken, personSessions } from '../src/redis/records/operatorAccess.js';
 import { monotonicMs, readUsages } from './processUsage.js';
-import { table } from './report.js';
-import { beginRunRecord } from './runRecord.js';
+import { beginRunRecord, table } from './report.js';
 import { type Stack, startStack } from './stack.js';
 
 interface Options {
@@ -59,21 +59,11 @@ async function grow({ db }: Stack, from: number, to: number, sites: number): Pro
     const notes: Promise<void>[] = [];
     for (let i = step; i < Math.min(to, step + 500); i++) {
       const [account, name] = [newAccountId(), nameOf(i)];
-      commands.hset(global.account(account), {
-        secret_hash: 'none',
-        name,
-        scopes: '',
-        generation: 1,
-        created_at: at,
-      });
+      const fields = { secret_hash: 'none', name, scopes: '', generation: 1, created_at: at };
+      commands.hset(global.account(account), fields);
       commands.sadd(global.accounts, account).hset(global.accountIndex, account, `${at}\n${name}`);
-      const call = {
-        clientToken: '',
-        what: 'token made',
-        address: '127.0.0.1',
-        tokenFingerprint: '',
-        about: {},
-      };
+      const made = { clientToken: '', what: 'token made', address: '127.0.0.1' };
+      const call = { ...made, tokenFingerprint: '', about: {} };
       const calledAt = at - Math.floor((hourMs * i) / to);
       commands.xadd(global.accountCalls(account), calledAt, 'call', JSON.stringify(call));
       notes.push(noteMinute(db, 'account', account, calledAt));
@@ -81,11 +71,8 @@ async function grow({ db }: Stack, from: number, to: number, sites: number): Pro
         const [token, site] = [newClientToken(), `Site ${i}-${n}`];
         commands.hset(client(token).client, { account_id: account, name: site });
         commands.sadd(global.clients, token).sadd(global.accountClients(account), token);
-        commands.hset(client(token).registration, {
-          url: `http://127.0.0.1:9/${token}`,
-          registered_at: at,
-          answered: 1,
-        });
+        const registration = { url: `http://127.0.0.1:9/${token}`, registered_at: at, answered: 1 };
+        commands.hset(client(token).registration, registration);
         commands.hset(global.clientIndex, token, `${site}\n127.0.0.1:9`);
       }
     }
@@ -95,12 +82,7 @@ async function grow({ db }: Stack, from: number, to: number, sites: number): Pro
   }
 }
 
-async function* measureAll(
-  stack: Stack,
-  named: string[],
-  count: number,
-  sites: number,
-): AsyncGenerator<string[]> {
+async function* measureAll(stack: Stack, named: string[], count: number, sites: number) {
   const { db, baseUrl, pids, adminUrl } = stack;
   const name = `growth-${count}`;
   const token = await createOperatorToken(db, { name, role: 'admin' });
@@ -108,17 +90,16 @@ async function* measureAll(
   const desk = new Pool(adminUrl, { headersTimeout: 300_000, bodyTimeout: 300_000 });
   const others = new Pool(baseUrl, { connections: 1 });
   const origin = { origin: adminUrl, 'content-type': 'application/x-www-form-urlencoded' };
-  const opened = await desk.request({
+  const opening = {
     method: 'POST',
     path: '/desk/open',
     headers: origin,
     body: `link=${link.token}`,
-  });
+  } as const;
+  const opened = await desk.request(opening);
   await opened.body.dump();
-  const cookie = [opened.headers['set-cookie'] ?? []]
-    .flat()
-    .map((one) => one.split(';')[0])
-    .join('; ');
+  const cookies = [opened.headers['set-cookie'] ?? []].flat();
+  const cookie = cookies.map((one) => one.split(';')[0]).join('; ');
   const page = async (path: string, headers: Record<string, string>, form?: string) => {
     const asked = form === undefined ? { method: 'GET' as const } : { method: 'POST' as const, body: form };
     const { statusCode, body } = await desk.request({ path, headers: { ...origin, ...headers }, ...asked });
@@ -150,7 +131,7 @@ async function* measureAll(
     'newest notifications': call('notification/list'),
     status: call('status'),
     'desk: Now': at('/desk'),
-    'a minute with sweeps': () => new Promise((resolve) => setTimeout(resolve, 60_000)),
+    'a minute with sweeps': () => sleep(60_000),
     'a hundred scrapes': async () => {
       for (let i = 1; i < 100; i++) await page('/metrics', {});
       return await page('/metrics', {});
@@ -168,7 +149,7 @@ async function* measureAll(
         await (await others.request({ method: 'GET', path: '/source_addresses' })).body.dump();
         await db.redis.ping();
         longest = Math.max(longest, monotonicMs() - sent);
-        await new Promise((resolve) => setTimeout(resolve, 20));
+        await sleep(20);
       }
       return longest;
     })();
@@ -177,12 +158,8 @@ async function* measureAll(
     isOver = true;
     const after = readUsages(pids);
     const cpu = (of: string) => ((after[of]?.cpuMs ?? 0) - (before[of]?.cpuMs ?? 0)).toFixed(0);
-    const size =
-      typeof answered === 'string'
-        ? String(answered.length)
-        : answered instanceof Error
-          ? answered.message
-          : '';
+    const text = typeof answered === 'string' ? String(answered.length) : '';
+    const size = answered instanceof Error ? answered.message : text;
     yield [what, ms.toFixed(0), cpu('all'), cpu('redis'), (await waits).toFixed(0), size];
   }
   await desk.close();

@@ -1,4 +1,7 @@
-import type { Pace, ReceiverBehaviour } from './jobs.js';
+import type { ReceiverBehaviour } from './receiver.js';
+
+/** A fixed number of requests at any time, or a fixed number per second, however slow the answers are. */
+export type Pace = { kind: 'concurrency'; publishers: number } | { kind: 'rate'; requestsPerSecond: number };
 
 /** A load of the benchmark. Events have three segments, and each has an asset of its own unless the load says otherwise. */
 export interface Load {
@@ -14,7 +17,7 @@ export interface Load {
   total?: number;
   /** Every event brings only segments that are known: the service answers `none` and sends nothing. */
   isKnown?: true;
-  receiver?: Partial<ReceiverBehaviour>;
+  receiver?: ReceiverBehaviour;
 }
 
 export const callers = (publishers: number): Pace => ({ kind: 'concurrency', publishers });
@@ -37,12 +40,7 @@ export const loads: readonly Load[] = [
   singleEvents(64),
   singleEvents(256),
   { name: 'batch-100', pace: callers(8), batchSize: 100 },
-  {
-    name: 'client-batch-100',
-    pace: callers(16),
-    batchSize: 100,
-    eventsPerTurn: 100,
-  },
+  { name: 'client-batch-100', pace: callers(16), batchSize: 100, eventsPerTurn: 100 },
   ...[10, 40, 100, 130, 400, 800].map(rate),
   burst(0),
   burst(50),

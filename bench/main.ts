@@ -9,12 +9,11 @@ import { projectDir } from '../src/operator/npmStart.js';
 import { contestCommand } from './contest/command.js';
 import { growthCommand } from './growth.js';
 import { callers, describe, type Load, loads, perSecond } from './loads.js';
+import { measure, type Round } from './measure.js';
 import { neighboursCommand } from './neighbours.js';
 import type { Pids } from './processUsage.js';
-import { markdown } from './report.js';
-import { type LoadResult, runLoad } from './runLoad.js';
-import { beginRunRecord } from './runRecord.js';
-import { startTheatre } from './theatre.js';
+import { beginRunRecord, type LoadResult, markdown } from './report.js';
+import { makeKnown, startTheatre, type Target, type Theatre } from './theatre.js';
 
 interface Options {
   duration: number;
@@ -84,13 +83,7 @@ async function run(named: string[], options: Options): Promise<void> {
     for (const load of chosen) {
       if (stopped.signal.aborted) break;
       process.stderr.write(`${load.name} `);
-      const result = await runLoad(load, theatre, {
-        rounds: options.rounds,
-        warmUpMs: options.warmUp * 1000,
-        durationMs: options.duration * 1000,
-        stopped: stopped.signal,
-        onRound: () => process.stderr.write('.'),
-      });
+      const result = await runLoad(load, theatre, options, stopped.signal);
       process.stderr.write('\n');
       if (result.rounds.length > 0) results.push(result);
     }
@@ -103,13 +96,37 @@ async function run(named: string[], options: Options): Promise<void> {
   console.log(`${text}\n\nResults: ${out}`);
 }
 
+/** Measures a load of the service, and in turn with it the floor's, if the theatre has one. After an abort no further round begins. */
+async function runLoad(
+  load: Load,
+  { service, floor, receiver }: Theatre,
+  { duration, warmUp, rounds: wanted }: Options,
+  stopped: AbortSignal,
+): Promise<LoadResult> {
+  receiver.send({ kind: 'behave', behaviour: load.receiver ?? {} });
+  const { clients = 50, isKnown, total } = load;
+  // A fixed number of events takes as long as it takes, and is too short to be its own warm-up.
+  const [warmUpMs, durationMs] = total === undefined ? [warmUp * 1000, duration * 1000] : [0, 300_000];
+  const round = ({ publishingTo, pids }: Target, tokens: string[], what = load) =>
+    measure(what, { running: publishingTo(tokens, what), pids, receiver }, { warmUpMs, durationMs });
+  const tokens = await service.newClients(clients);
+  if (isKnown) await makeKnown(service, tokens);
+  if (total !== undefined) await round(service, tokens);
+  const floors: Round[] = [];
+  const rounds: Round[] = [];
+  const { isKnown: _, ...unknown } = load;
+  while (rounds.length < wanted && !stopped.aborted) {
+    if (floor) floors.push(await round(floor, await floor.newClients(clients), unknown));
+    rounds.push(await round(service, tokens));
+    process.stderr.write('.');
+  }
+  return { name: load.name, what: describe(load), rounds, ...(floor && { floor: floors }) };
+}
+
 function choose(named: readonly string[]): readonly Load[] {
   const unknown = named.find((name) => !loads.some((load) => load.name === name));
-  if (unknown !== undefined) {
-    program.error(`unknown load ${unknown}; there are: ${loads.map(({ name }) => name).join(', ')}`, {
-      exitCode: 2,
-    });
-  }
+  const names = loads.map(({ name }) => name).join(', ');
+  if (unknown !== undefined) program.error(`unknown load ${unknown}; there are: ${names}`, { exitCode: 2 });
   return named.length === 0 ? loads : loads.filter(({ name }) => named.includes(name));
 }
 

@@ -1,9 +1,7 @@
-import { type Accounting, account, drain, type Receiver } from './arrivals.js';
-import type { Child } from './child.js';
-import type { FromPublisher, Job, Published, ToPublisher } from './jobs.js';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Load } from './loads.js';
 import { monotonicMs, type Pids, readUsages, type Usages } from './processUsage.js';
-
-export type Publisher = Child<ToPublisher, FromPublisher>;
+import { Publisher, type Receiver, type Running } from './publisher.js';
 
 export interface Latency {
   p50: number;
@@ -22,7 +20,10 @@ export interface Round {
   deliveredPerSecond: number;
   /** From sent (or due) to arrived, for events sent in the window, even if they arrived after it. */
   delivery: Latency;
-  accounting: Omit<Accounting, 'deliveries'>;
+  /** Acknowledged events that have not arrived: none came any more for 45 s. */
+  lost: number;
+  /** Further arrivals of an event. */
+  twice: number;
   /** From the first request to the last arrival. */
   secondsUntilAllArrived: number;
   /** CPU time of each process in the window, divided by the notifications that arrived in it; with known segments by the answered events. */
@@ -32,60 +33,58 @@ export interface Round {
   /** Memory at the end of the window. */
   rssMb: Record<string, number>;
   refusals: Record<string, number>;
+  /** Events that were never acknowledged. */
   givenUp: number;
-  oddity?: string;
+  /** The first unexpected answer. */
+  oddity: string | undefined;
   /** True if the service was still busy with an earlier round when this round began. */
   unsettled: boolean;
 }
 
-/** Waits until the processes are idle, runs one job, waits until its notifications have arrived, and accounts for its events. */
+/** Long enough for two retries (after 5 s and 30 s). */
+const stalledMs = 45_000;
+
+/** Waits until the processes are idle, publishes, waits until all has arrived, and accounts for it. */
 export async function measure(
-  job: Job,
-  publisher: Publisher,
-  receiver: Receiver,
-  pids: Pids,
+  load: Load,
+  { running, pids, receiver }: { running: Running; pids: Pids; receiver: Receiver },
+  { warmUpMs = 0, durationMs }: { warmUpMs?: number; durationMs: number },
 ): Promise<Round> {
   const unsettled = !(await settle(pids));
-  const measuring = publisher.next('measuring');
-  const measured = publisher.next('measured');
-  const ended = publisher.next('published');
-  publisher.send({ kind: 'publish', job });
-  await measuring;
-  const before = { at: monotonicMs(), usages: readUsages(pids) };
-  await measured;
-  const after = { at: monotonicMs(), usages: readUsages(pids) };
-  const { published } = await ended;
-  const arrivals = await drain(receiver, published.events);
-  const { deliveries, ...accounting } = account(published.events, arrivals);
-  const arrivedAt = deliveries.map((d) => d.arrivedAt);
-  const inWindow = deliveries.filter((d) => d.acceptedAt >= published.from && d.acceptedAt < published.to);
-  const seconds = (published.to - published.from) / 1000;
-  const { at, answeredAt } = published.answers;
-  const answeredIn = (from: number, to: number) => countBetween(answeredAt, from, to) * job.batchSize;
-  const answerMs = at
-    .map((sentAt, i) => ({ at: sentAt, ms: (answeredAt[i] ?? 0) - sentAt }))
-    .filter((one) => one.at >= published.from && one.at < published.to)
-    .map(({ ms }) => ms);
+  const publisher = new Publisher(load, running);
+  const sample = () => ({ at: monotonicMs(), usages: readUsages(pids) });
+  const from = monotonicMs() + warmUpMs;
+  const published = publisher.publish(warmUpMs + durationMs);
+  await sleep(warmUpMs);
+  const before = sample();
+  const ended = new AbortController();
+  const end = sleep(durationMs, undefined, { signal: ended.signal }).catch(() => {});
+  await Promise.race([published, end]);
+  const after = sample();
+  ended.abort();
+  await published;
+  const account = publisher.account(await publisher.drain(receiver, stalledMs));
+  const { acknowledged, delivered, arrivedAt, lost, twice, givenUp } = account;
+  const isIn = (at: number) => at >= from && at < after.at;
+  const seconds = (after.at - from) / 1000;
+  const answered = acknowledged.filter(({ answeredAt }) => isIn(answeredAt)).length;
+  const arrived = arrivedAt.filter(isIn).length;
   return {
     seconds,
-    answeredPerSecond: answeredIn(published.from, published.to) / seconds,
-    answer: latency(answerMs),
-    deliveredPerSecond: countBetween(arrivedAt, published.from, published.to) / seconds,
-    delivery: latency(inWindow.map((d) => d.arrivedAt - d.acceptedAt)),
-    accounting,
-    secondsUntilAllArrived:
-      (arrivedAt.reduce((a, b) => Math.max(a, b), published.to) - published.from) / 1000,
-    ...usage(
-      before,
-      after,
-      job.isKnown ? answeredIn(before.at, after.at) : countBetween(arrivedAt, before.at, after.at),
-    ),
-    ...pick(published),
+    answeredPerSecond: answered / seconds,
+    answer: latency(acknowledged.filter(({ at }) => isIn(at)).map((one) => one.answeredAt - one.at)),
+    deliveredPerSecond: arrived / seconds,
+    delivery: latency(delivered.filter(({ at }) => isIn(at)).map((one) => one.arrivedAt - one.at)),
+    lost,
+    twice,
+    secondsUntilAllArrived: (arrivedAt.reduce((a, b) => Math.max(a, b), after.at) - from) / 1000,
+    ...usage(before, after, load.isKnown ? answered : arrived),
+    refusals: publisher.refusals,
+    givenUp,
+    oddity: publisher.oddity,
     unsettled,
   };
 }
-
-const pick = ({ refusals, givenUp, oddity }: Published) => ({ refusals, givenUp, oddity });
 
 interface Sample {
   at: number;
@@ -107,10 +106,6 @@ function usage(
   };
 }
 
-function countBetween(times: readonly number[], from: number, to: number): number {
-  return times.reduce((n, at) => (at >= from && at < to ? n + 1 : n), 0);
-}
-
 export function latency(values: readonly number[]): Latency {
   const sorted = [...values].sort((a, b) => a - b);
   return { p50: percentile(sorted, 0.5), p99: percentile(sorted, 0.99), max: percentile(sorted, 1) };
@@ -121,12 +116,9 @@ export function percentile(sorted: readonly number[], p: number): number {
   return sorted[Math.max(0, Math.ceil(p * sorted.length) - 1)] ?? Number.NaN;
 }
 
-/** The benchmark's own processes. */
-const bystanders = ['publisher', 'receiver'];
-
-/** Sums the figures of all processes but the benchmark's own. */
+/** Sums the figures of all processes but the receiver. */
 export function sumOfService(byProcess: Readonly<Record<string, number>>): number {
-  return Object.entries(byProcess).reduce((sum, [name, n]) => (bystanders.includes(name) ? sum : sum + n), 0);
+  return Object.entries(byProcess).reduce((sum, [name, n]) => (name === 'receiver' ? sum : sum + n), 0);
 }
 
 /** Share of one core of the service and its servers together: a little more than they use without work. */
@@ -138,7 +130,7 @@ async function settle(pids: Pids): Promise<boolean> {
   const end = monotonicMs() + patienceMs;
   for (;;) {
     const before = { at: monotonicMs(), usages: readUsages(pids) };
-    await new Promise((resolve) => setTimeout(resolve, 1000));
+    await sleep(1000);
     const after = { at: monotonicMs(), usages: readUsages(pids) };
     const shares = usage(before, after, 1).cpuShare;
     if (Object.values(shares).reduce((sum, share) => sum + share, 0) < idleShare) return true;

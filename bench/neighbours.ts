@@ -9,7 +9,7 @@ import { startChild } from './child.js';
 import type { Flood, FromFlooder, ToFlooder } from './flooder.js';
 import { perSecond } from './loads.js';
 import { measure, type Round } from './measure.js';
-import { spread } from './report.js';
+import { spread, table } from './report.js';
 import { startTheatre, type Theatre } from './theatre.js';
 
 interface Options {
@@ -35,50 +35,40 @@ async function run(named: string[], options: Options): Promise<void> {
   const theatre = await startTheatre({ split: false, givenPids: {}, defaultLimits: true });
   try {
     const [flooded = '', ...clients] = await theatre.service.newClients(21);
-    const print = (
-      name: string,
-      { answer: { p50, p99 } }: Round,
-      quietP99?: number,
-      statuses: object = {},
-    ) => {
-      const beside = quietP99 === undefined ? '' : (p99 / quietP99).toFixed(1);
-      const answered = Object.entries(statuses).map(([status, count]) => `${status}: ${count}`);
-      console.log(`| ${name} | ${p50.toFixed(1)} | ${p99.toFixed(1)} | ${beside} | ${answered.join(', ')} |`);
-      return p99;
-    };
-    const answers = (of = clients, duration = options.duration) =>
-      answersAtRate(theatre, of, { ...options, duration });
+    const answers = (seconds = options.duration, of = clients) =>
+      answersAtRate(theatre, of, options.rate, seconds);
     const beside = async (some: readonly Flood[], seconds?: number) => {
       const children = await Promise.all(some.map(() => startChild<ToFlooder, FromFlooder>('flooder')));
-      for (const [i, flood] of some.entries()) children[i]?.child.send({ kind: 'flood', flood });
+      const { baseUrl } = theatre.stack;
+      for (const [i, flood] of some.entries()) children[i]?.child.send({ kind: 'flood', baseUrl, ...flood });
       await sleep(1000);
-      const round = await answers(clients, seconds);
-      const statuses: Record<string, number> = {};
+      const round = await answers(seconds);
+      const statuses: string[] = [];
       for (const { child } of children) {
         child.send({ kind: 'end' });
-        for (const [status, count] of Object.entries((await child.next('ended')).statuses))
-          statuses[status] = (statuses[status] ?? 0) + count;
+        const ended = Object.entries((await child.next('ended')).statuses);
+        statuses.push(...ended.map(([status, count]) => `${status}: ${count}`));
         await child.stop();
       }
-      return { round, statuses };
+      return { ...round, statuses };
     };
     // The floods act upon a client of their own, with notifications to list and to send again.
-    await answers([flooded]);
-    const floods = await floodsOf(theatre, flooded, options);
-    if (options.search) {
-      const roundBeside = async (...given: Parameters<typeof beside>) => (await beside(...given)).round;
-      await search(floods, roundBeside, options.search, options.seed);
-      return;
-    }
-    console.log(
-      '| beside | p50 ms | p99 ms | p99 to the quiet one | answers of the flood |\n|---|---|---|---|---|',
-    );
-    const quiet = (print('nothing', await answers()) + print('nothing', await answers())) / 2;
-    for (const flood of floods.filter(({ name }) => named.every((part) => name.includes(part)))) {
-      const { round, statuses } = await beside([flood]);
-      print(flood.name, round, quiet, statuses);
-    }
-    print('nothing', await answers());
+    await answers(options.duration, [flooded]);
+    const floods = await floodsOf(theatre, flooded);
+    if (options.search) return await search(floods, beside, options.search, options.seed);
+    console.log(table(['beside', 'p50 ms', 'p99 ms', 'p99 to the quiet one', 'answers of the flood'], []));
+    const print = async (name: string, some: readonly Flood[], quietP99 = Number.NaN) => {
+      const { answer, statuses } = await beside(some);
+      const figures = [answer.p50, answer.p99, answer.p99 / quietP99].map((figure) =>
+        Number.isNaN(figure) ? '' : figure.toFixed(1),
+      );
+      console.log(`| ${[name, ...figures, statuses.join(', ')].join(' | ')} |`);
+      return answer.p99;
+    };
+    const quiet = ((await print('nothing', [])) + (await print('nothing', []))) / 2;
+    for (const { name, request } of floods.filter((one) => named.every((part) => one.name.includes(part))))
+      await print(name, [{ name, request, connections: options.connections }], quiet);
+    await print('nothing', []);
   } finally {
     await theatre.stop();
   }
@@ -93,7 +83,7 @@ const repeatSeconds = 10;
  * otherwise is in both. Exit status 1 if one is beyond the bound.
  */
 async function search(
-  floods: readonly Flood[],
+  floods: readonly Described[],
   beside: (some: readonly Flood[], seconds?: number) => Promise<Round>,
   minutes: number,
   seed: number,
@@ -126,7 +116,7 @@ async function search(
     const isPadded = typeof body === 'string' && body.startsWith('{');
     const request = isPadded ? { ...flood.request, body: body + ' '.repeat(padding) } : flood.request;
     const name = `${flood.name}, ${connections} connections${isPadded ? `, ${padding} bytes more` : ''}`;
-    return { ...flood, name, connections, request };
+    return { name, connections, request };
   };
   const tried: { some: Flood[]; excess: number }[] = [];
   for (const end = Date.now() + minutes * 60_000; Date.now() < end; ) {
@@ -135,10 +125,8 @@ async function search(
     tried.push({ some, excess: excess({ answer: answer.p99, delivery: delivery.p99 }, first) });
   }
   console.log(`\nSeed ${seed}, ${tried.length} drawn; medians of ${repeats}.\n`);
-  console.log(
-    '| beside | answer p99 ms | in turn with nothing | delivery p99 ms | in turn with nothing | of the bound |',
-  );
-  console.log('|---|---|---|---|---|---|');
+  const quietly = 'in turn with nothing';
+  console.log(table(['beside', 'answer p99 ms', quietly, 'delivery p99 ms', quietly, 'of the bound'], []));
   for (const { some } of tried.sort((a, b) => b.excess - a.excess).slice(0, 2)) {
     const [quiet = none, p99 = none] = await medians([], some);
     const beyond = excess(p99, quiet);
@@ -162,52 +150,36 @@ function drawsWith(seed: number): <T>(of: readonly T[]) => T {
 
 /** Publishes at a fixed rate. Returns how long each answer took since its event was due, and each delivery. @throws if an event is refused */
 async function answersAtRate(
-  { service, publisher, receiver }: Theatre,
-  clientTokens: string[],
-  { duration, rate }: Options,
-): Promise<Round> {
-  const round = await measure(
-    {
-      baseUrls: service.baseUrls,
-      accessToken: service.platformToken,
-      pace: perSecond(rate),
-      warmUpMs: 0,
-      durationMs: duration * 1000,
-      clientTokens,
-      batchSize: 1,
-      eventsPerTurn: 1,
-      isKnown: false,
-      round: `beside-${Date.now()}`,
-    },
-    publisher,
-    receiver,
-    {},
-  );
+  { service, receiver }: Theatre,
+  clients: string[],
+  rate: number,
+  seconds: number,
+) {
+  const scene = { running: service.publishingTo(clients), pids: {}, receiver };
+  const round = await measure({ name: '', pace: perSecond(rate) }, scene, { durationMs: seconds * 1000 });
   if (round.givenUp > 0) throw new Error(`an event was refused: ${round.oddity}`);
   return round;
 }
 
-interface Described {
+/** A flood before its size is chosen. */
+type Described = Omit<Flood, 'connections'>;
+
+interface Operation {
   parameters: { name: string; in: string; example?: unknown }[];
   requestBody?: { content: Record<string, { examples: Record<string, { value: object }> }> };
 }
 
 /** Each call that the service describes, by one account, with the examples of its description; then some of strangers. */
-async function floodsOf(
-  { stack, account }: Theatre,
-  client: string,
-  { connections }: Options,
-): Promise<Flood[]> {
-  const { baseUrl } = stack;
-  const described = await (await request(`${baseUrl}/openapi.json`)).body.json();
-  const { paths } = described as { paths: Record<string, Record<string, Described>> };
+async function floodsOf({ stack, account }: Theatre, client: string): Promise<Described[]> {
+  const described = await (await request(`${stack.baseUrl}/openapi.json`)).body.json();
+  const { paths } = described as { paths: Record<string, Record<string, Operation>> };
   const known: Record<string, string> = {
     client_token: client,
     client_id: account.clientId,
     client_secret: account.clientSecret,
   };
   const calls = Object.entries(paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, of]): Flood => {
+    Object.entries(methods).map(([method, of]): Described => {
       const query = new URLSearchParams(
         of.parameters
           .filter((one) => one.in === 'query' && !['cursor', 'wait'].includes(one.name))
@@ -215,10 +187,9 @@ async function floodsOf(
       );
       const [[type = '', media] = []] = Object.entries(of.requestBody?.content ?? {});
       const body = { ...Object.values(media?.examples ?? {})[0]?.value, ...(type.includes('form') && known) };
+      const text = type.includes('json') ? JSON.stringify(body) : String(new URLSearchParams(body));
       return {
         name: `\`${method.toUpperCase()} ${path}\` of one account`,
-        baseUrl,
-        connections,
         request: {
           method: method.toUpperCase() as Dispatcher.HttpMethod,
           path: `${path.replaceAll(/\{\w+\}/g, 'none')}${query.size > 0 ? `?${query}` : ''}`,
@@ -226,33 +197,20 @@ async function floodsOf(
             ...(!path.startsWith('/oauth') && { authorization: `Bearer ${account.accessToken}` }),
             ...(type && { 'content-type': type }),
           },
-          ...(type && {
-            body: type.includes('json')
-              ? JSON.stringify(body)
-              : String(new URLSearchParams(body as Record<string, string>)),
-          }),
+          ...(type && { body: text }),
         },
       };
     }),
   );
-  const stranger = (name: string, of: Flood['request']): Flood => ({
-    name,
-    baseUrl,
-    connections,
-    request: of,
-  });
   const headers = { authorization: `Bearer ${'x'.repeat(60)}`, 'content-type': 'application/json' };
+  const publishing = { method: 'POST', path: '/enrichments', headers, body: '{}' } as const;
+  const files = ['/openapi.json', '/docs/swagger-ui-bundle.js', '/docs/errors', '/nowhere', '/nowhere#'];
   return [
     ...calls,
-    stranger('a bad token on `GET /clients`', { method: 'GET', path: '/clients', headers }),
-    stranger('a bad token on `POST /enrichments`', {
-      method: 'POST',
-      path: '/enrichments',
-      headers,
-      body: '{}',
-    }),
-    ...['/openapi.json', '/docs/swagger-ui-bundle.js', '/docs/errors', '/nowhere', '/nowhere#'].map((path) =>
-      stranger(`strangers on \`${path}\``, { method: 'GET', path }),
+    { name: 'a bad token on `GET /clients`', request: { method: 'GET', path: '/clients', headers } },
+    { name: 'a bad token on `POST /enrichments`', request: publishing },
+    ...files.map(
+      (path): Described => ({ name: `strangers on \`${path}\``, request: { method: 'GET', path } }),
     ),
   ];
 }

@@ -1,42 +1,43 @@
 /**
- * A process: the clients' endpoint. It answers every POST with 204, or as its `behaviour` says, and records id, asset
- * and times. It leaves every evaluation to others, because it shares the CPU with the service.
+ * A process: the clients' endpoint. It answers every POST with 204, or as its `behaviour` says, and records path, body
+ * and time. It leaves every evaluation to others, because it shares the CPU with the service.
  */
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import {
-  type FromReceiver,
-  noNotifications,
-  type ReceiverBehaviour,
-  type ToReceiver,
-  usualBehaviour,
-} from './jobs.js';
 import { monotonicMs } from './processUsage.js';
 
-let behaviour = usualBehaviour;
-let arrivals = noNotifications();
-const refused = new Set<string>();
-
-interface Post {
-  id: string;
-  path: string;
-  body: string;
-  at: number;
+export interface ReceiverBehaviour {
+  /** Pause before each answer. */
+  latencyMs?: number;
+  /** Every answer has `Connection: close`. */
+  closesConnections?: boolean;
+  /** The first POST of one in ten ids is answered 503. */
+  refusesOneInTen?: boolean;
+  /** Nothing listens. */
+  isDown?: boolean;
 }
 
+/** `collect` returns the POSTs answered with 204 since the last `collect`: `<path> <body>` and time (`monotonicMs`) of each. */
+export type ToReceiver = { kind: 'behave'; behaviour: ReceiverBehaviour } | { kind: 'collect' };
+export type FromReceiver =
+  | { kind: 'ready'; port: number }
+  | { kind: 'collected'; posts: string[]; at: number[] };
+
+let behaviour: ReceiverBehaviour = {};
+let arrivals: Pick<Extract<FromReceiver, { kind: 'collected' }>, 'posts' | 'at'> = { posts: [], at: [] };
+const refused = new Set<string>();
+
+type Post = { id: string; path: string; body: string; at: number };
+
 const server = createServer({ keepAliveTimeout: 120_000 }, (req, res) => {
-  const post: Post = {
-    id: String(req.headers['webhook-id']),
-    path: req.url ?? '',
-    body: '',
-    at: monotonicMs(),
-  };
+  const id = String(req.headers['webhook-id']);
+  const post: Post = { id, path: req.url ?? '', body: '', at: monotonicMs() };
   req.setEncoding('utf8');
   req.on('data', (chunk: string) => {
     post.body += chunk;
   });
   req.on('end', () => {
-    if (behaviour.latencyMs > 0) setTimeout(answer, behaviour.latencyMs, post, res);
+    if (behaviour.latencyMs) setTimeout(answer, behaviour.latencyMs, post, res);
     else answer(post, res);
   });
 });
@@ -49,12 +50,9 @@ server.listen(0, '127.0.0.1', () => {
 });
 
 process.on('message', (message: ToReceiver) => {
-  if (message.kind === 'behave') {
-    behave(message.behaviour);
-    return;
-  }
-  tell({ kind: 'collected', arrivals });
-  arrivals = noNotifications();
+  if (message.kind === 'behave') return behave(message.behaviour);
+  tell({ kind: 'collected', ...arrivals });
+  arrivals = { posts: [], at: [] };
 });
 process.on('disconnect', () => process.exit());
 
@@ -72,9 +70,8 @@ function answer(post: Post, res: ServerResponse): void {
   if (refuses) {
     refused.add(post.id);
   } else {
-    arrivals.ids.push(post.id);
     arrivals.at.push(post.at);
-    arrivals.assets.push(`${post.path} ${post.body}`);
+    arrivals.posts.push(`${post.path} ${post.body}`);
   }
   res.sendDate = false;
   if (behaviour.closesConnections) res.shouldKeepAlive = false;

@@ -1,6 +1,37 @@
+import { readFileSync } from 'node:fs';
+import { availableParallelism, loadavg, release, totalmem } from 'node:os';
 import { type Round, sumOfService } from './measure.js';
-import type { LoadResult } from './runLoad.js';
-import type { RunRecord } from './runRecord.js';
+
+/** The rounds of one load, and of the floor in turn with them. */
+export interface LoadResult {
+  name: string;
+  what: string;
+  rounds: Round[];
+  floor?: Round[];
+}
+
+/** Time, command and machine of a run. */
+export interface RunRecord {
+  startedAt: string;
+  command: string;
+  /** Cores, memory, kernel, Node, and the load average of the minute before the run, caused by other processes. */
+  machine: string;
+}
+
+export function beginRunRecord(): RunRecord {
+  return {
+    startedAt: new Date().toISOString(),
+    command: ['npm run bench --', ...process.argv.slice(2)].join(' '),
+    machine: describeMachine(),
+  };
+}
+
+function describeMachine(): string {
+  const cpu = /^model name\s*:\s*(.+)$/m.exec(readFileSync('/proc/cpuinfo', 'utf8'))?.[1] ?? 'unknown';
+  const memoryGb = Math.round(totalmem() / 2 ** 30);
+  const loadBefore = (loadavg()[0] ?? 0).toFixed(2);
+  return `${availableParallelism()} cores (${cpu}), ${memoryGb} GB, Linux ${release()}, Node ${process.version}; load average of the minute before ${loadBefore}`;
+}
 
 /** Writes a run as Markdown: minimum, median and maximum over the rounds. */
 export function markdown(record: RunRecord, results: readonly LoadResult[]): string {
@@ -62,10 +93,9 @@ function usages(results: readonly LoadResult[]): string {
 /** Writes counts that should be 0; the last column has the first unexpected answer. */
 function wrong(results: readonly LoadResult[]): string {
   const counts: Readonly<Record<string, (round: Round) => number>> = {
-    missing: (x) => x.accounting.missing,
-    duplicates: (x) => x.accounting.duplicates,
-    unannounced: (x) => x.accounting.unannounced,
-    'given up': (x) => x.givenUp,
+    lost: (x) => x.lost,
+    twice: (x) => x.twice,
+    'never acknowledged': (x) => x.givenUp,
     'rounds begun unsettled': (x) => (x.unsettled ? 1 : 0),
   };
   return table(

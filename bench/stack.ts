@@ -120,18 +120,10 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       await run(name, start, 60_000);
     }
     const baseUrls = services.flatMap(({ port }) => (port ? [`http://127.0.0.1:${port}`] : []));
+    const [baseUrl = ''] = baseUrls;
     const secretBox = createSecretBox(config.SECRETS_KEY);
     const adminUrl = `http://127.0.0.1:${services.find(({ port }) => port)?.adminPort}`;
-    return {
-      baseUrl: baseUrls[0] ?? '',
-      adminUrl,
-      baseUrls,
-      redisUrl: config.REDIS_URL,
-      db,
-      secretBox,
-      pids,
-      stop,
-    };
+    return { baseUrl, adminUrl, baseUrls, redisUrl: config.REDIS_URL, db, secretBox, pids, stop };
   } catch (err) {
     await stop();
     throw err;

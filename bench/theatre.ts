@@ -2,21 +2,20 @@ import { request } from 'undici';
 import { createAccount, platformScope } from '../src/redis/records/accounts.js';
 import { createClient } from '../src/redis/records/clients.js';
 import { createSigningSecret } from '../src/redis/records/secrets.js';
-import type { Receiver } from './arrivals.js';
 import { startChild } from './child.js';
-import type { FromPublisher, FromReceiver, ToPublisher, ToReceiver } from './jobs.js';
-import type { Publisher } from './measure.js';
+import { callers, type Load } from './loads.js';
 import type { Pids } from './processUsage.js';
-import { makeEvent } from './requestSource.js';
+import { knownAssets, Publisher, type Receiver, type Running } from './publisher.js';
+import type { FromReceiver, ToReceiver } from './receiver.js';
 import { type Stack, type StackOptions, startStack } from './stack.js';
 
 /** The target of a load: the service, or the floor. */
 export interface Target {
-  baseUrls: string[];
-  platformToken: string;
-  /** The processes of the target, with the benchmark's own. */
+  /** The processes of the target, and the receiver. */
   pids: Pids;
   newClients(count: number): Promise<string[]>;
+  /** @param more members of each event */
+  publishingTo(clientTokens: string[], load?: Pick<Load, 'isKnown'>, more?: { notify: false }): Running;
 }
 
 /** Everything that runs during a measurement. */
@@ -27,7 +26,6 @@ export interface Theatre {
   floor?: Target;
   /** The account of all clients, and a token of it. */
   account: { clientId: string; clientSecret: string; accessToken: string };
-  publisher: Publisher;
   receiver: Receiver;
   stop(): Promise<void>;
 }
@@ -40,27 +38,19 @@ export async function startTheatre(options: StackOptions & { floor?: boolean }):
     for (const child of children) await child.stop();
     await stack.stop();
   };
-  const start = async <To extends object, From extends { kind: string }>(
-    name: string,
-    env?: Record<string, string>,
-  ) => {
-    const one = await startChild<To, From>(name, env);
-    children.push(one.child);
-    return one;
-  };
   try {
-    const { child: publisher } = await start<ToPublisher, FromPublisher>('publisher');
-    const { child: receiver, ready } = await start<ToReceiver, FromReceiver>('receiver');
-    if (ready.kind !== 'ready') throw new Error('the receiver has no port');
+    const { child: receiver, ready } = await startChild<ToReceiver, FromReceiver>('receiver');
+    children.push(receiver);
     const receiverUrl = `http://127.0.0.1:${ready.port}`;
-    const own = { publisher: publisher.pid, receiver: receiver.pid };
+    const own = { receiver: receiver.pid };
     const startFloor = async (): Promise<Target> => {
       const env = { NODE_ENV: 'production', REDIS_URL: stack.redisUrl, RECEIVER_URL: receiverUrl };
-      const { child, ready } = await start<never, { kind: 'ready'; port: number }>('floor', env);
+      const { child, ready } = await startChild<never, { kind: 'ready'; port: number }>('floor', env);
+      children.push(child);
       const redis: Pids = stack.pids.redis === undefined ? {} : { redis: stack.pids.redis };
+      const door = { baseUrls: [`http://127.0.0.1:${ready.port}`], platformToken: 'none' };
       return {
-        baseUrls: [`http://127.0.0.1:${ready.port}`],
-        platformToken: 'none',
+        publishingTo: (tokens) => publishing(door, tokens),
         pids: { floor: child.pid, ...redis, ...own },
         newClients: async (count) => Array.from({ length: count }, (_, i) => `floor-${i}`),
       };
@@ -69,7 +59,6 @@ export async function startTheatre(options: StackOptions & { floor?: boolean }):
       stack,
       ...(await castIn(stack, receiverUrl, { ...stack.pids, ...own })),
       ...(options.floor && { floor: await startFloor() }),
-      publisher,
       receiver,
       stop,
     };
@@ -111,29 +100,43 @@ export async function castIn(
     for (let i = 0; i < count; i++) clientTokens.push(await newClient(i));
     return clientTokens;
   };
+  const door = { baseUrls: stack.baseUrls, platformToken: await mint(platform) };
+  const publishingTo: Target['publishingTo'] = (...to) => publishing(door, ...to);
   return {
-    service: { baseUrls: stack.baseUrls, platformToken: await mint(platform), pids, newClients },
+    service: { pids, newClients, publishingTo },
     account: { clientId: publisher.client_id, clientSecret: publisher.client_secret, accessToken },
   };
 }
 
-/** Makes the segments of `count` events known, which make no notification. @throws if one is refused */
-export async function makeKnown(
-  { baseUrls, platformToken }: Target,
-  job: Parameters<typeof makeEvent>[0],
-  count: number,
-): Promise<void> {
-  for (let from = 0; from < count; from += 100) {
-    const events = Array.from({ length: 100 }, (_, i) => ({ ...makeEvent(job, from + i), notify: false }));
-    const answer = await call(`${baseUrls[0]}/enrichments`, {
-      headers: { 'content-type': 'application/json', authorization: `Bearer ${platformToken}` },
-      body: JSON.stringify({ events }),
+const publishing = (
+  { baseUrls, platformToken }: { baseUrls: string[]; platformToken: string },
+  clientTokens: readonly string[],
+  { isKnown }: Pick<Load, 'isKnown'> = {},
+  more = {},
+): Running => ({
+  baseUrls,
+  paths: clientTokens.map((token) => `/${token}`),
+  accepted: `"notification":"${isKnown ? 'none' : 'queued'}"`,
+  request(batch) {
+    const events = batch.map(({ id, asset, site }) => {
+      const segments = [0, 1, 2].map((segment) => `iab:${asset}-${segment}`);
+      return { event_id: id, client_token: clientTokens[site], platform_id: asset, segments, ...more };
     });
-    const refused = (answer as { results: { code?: string }[] }).results.find(
-      ({ code }) => code !== undefined,
-    );
-    if (refused) throw new Error(`not accepted: ${JSON.stringify(refused)}`);
-  }
+    return {
+      path: '/enrichments',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${platformToken}` },
+      body: JSON.stringify(events.length === 1 ? events[0] : { events }),
+    };
+  },
+});
+
+/** Makes the segments of clients known, which makes no notification. @throws if one is refused */
+export async function makeKnown({ publishingTo }: Target, clientTokens: string[]): Promise<void> {
+  const total = clientTokens.length * knownAssets;
+  const load = { pace: callers(1), batchSize: 100, total, isKnown: true } as const;
+  const publisher = new Publisher(load, publishingTo(clientTokens, load, { notify: false }));
+  await publisher.publish();
+  if (publisher.oddity) throw new Error(`not accepted: ${publisher.oddity}`);
 }
 
 /** POSTs, and returns the answer's JSON. @throws if the answer is not a success */

@@ -50,7 +50,7 @@ const maxLines = 300;
 /** What a process or a worker begins with. */
 const entries = [
   /^(src|src\/operator|bench)\/main\.ts$/,
-  /^bench\/(flooder|floor|publisher|receiver)\.ts$/,
+  /^bench\/(flooder|floor|receiver)\.ts$/,
   /^(local\/(demo|start)|workflows\/index)\.ts$/,
   /^test\/.*(\.test|\/children\/\w+|\/record)\.ts$/,
 ];

@@ -6,9 +6,8 @@ import { dirname, join, resolve } from 'node:path';
 import { Command } from 'commander';
 import { projectDir } from '../../src/operator/npmStart.js';
 import { startChild } from '../child.js';
-import type { FromReceiver, ToReceiver } from '../jobs.js';
-import { over, table } from '../report.js';
-import { beginRunRecord, type RunRecord } from '../runRecord.js';
+import type { FromReceiver, ToReceiver } from '../receiver.js';
+import { beginRunRecord, over, type RunRecord, table } from '../report.js';
 import { type Contestant, outpost, thisService, webhookx } from './contestants.js';
 import { type Course, courses, type Outcome, run } from './course.js';
 import { Parts } from './parts.js';
@@ -64,10 +63,9 @@ async function compete(contestant: Contestant, chosen: readonly Course[]): Promi
   mkdirSync(data, { recursive: true });
   const parts = new Parts(await mkdtemp(join(data, `contest-${process.pid}-`)));
   const { child: receiver, ready } = await startChild<ToReceiver, FromReceiver>('receiver');
-  const port = ready.kind === 'ready' ? ready.port : 0;
   const entries: Entry[] = [];
   try {
-    const running = await contestant.start(parts, `http://127.0.0.1:${port}`);
+    const running = await contestant.start(parts, `http://127.0.0.1:${ready.port}`);
     for (const course of chosen) {
       const scene = { contestant, running, parts, receiver };
       const isOut = course.batchSize && !contestant.takesBatches;

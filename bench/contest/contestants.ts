@@ -3,22 +3,13 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { answersOk } from '../../local/child.js';
 import { freePort } from '../../local/ports.js';
+import type { Event, Running } from '../publisher.js';
 import { startStack } from '../stack.js';
 import { call, castIn } from '../theatre.js';
 import type { Parts } from './parts.js';
 
 /** The waits before each further attempt, the same for all. */
 export const retryScheduleSeconds = [5, 30, 60, 120];
-
-/** An event of an asset of its own, which has the same id. */
-export type Event = { id: string; site: number };
-
-export interface Running {
-  baseUrl: string;
-  /** The path of each site at the receiver. */
-  paths: string[];
-  request(events: readonly Event[]): { path: string; headers: Record<string, string>; body: string };
-}
 
 export interface Contestant {
   name: string;
@@ -44,20 +35,7 @@ export const thisService: Contestant = {
     const stack = await startStack({ split: false, givenPids: {}, run: parts.run, env });
     parts.beforeEnd = () => stack.stop();
     const { service } = await castIn(stack, receiverUrl, {});
-    const tokens = await service.newClients(sites);
-    const headers = { ...json, authorization: `Bearer ${service.platformToken}` };
-    const segments = ['iab:1', 'iab:2', 'iab:3'];
-    return {
-      baseUrl: stack.baseUrl,
-      paths: tokens.map((token) => `/${token}`),
-      request(batch) {
-        const events = batch.map(({ id, site }) => {
-          return { event_id: id, client_token: tokens[site], platform_id: id, segments };
-        });
-        const body = JSON.stringify(events.length === 1 ? events[0] : { events });
-        return { path: '/enrichments', headers, body };
-      },
-    };
+    return service.publishingTo(await service.newClients(sites));
   },
 };
 
@@ -98,7 +76,7 @@ export const outpost = (dir: string): Contestant => ({
     const request = one('/api/v1/publish', headers, ({ id, site }) => {
       return { id, tenant_id: `site-${site}`, topic: 'asset-update', data: notification(id) };
     });
-    return { baseUrl, paths, request };
+    return { baseUrls: [baseUrl], paths, request };
   },
 });
 
@@ -144,7 +122,7 @@ export const webhookx = (dir: string): Contestant => ({
     const request = one('/', json, ({ id, site }) => {
       return { event_type: `site-${site}`, data: notification(id), unique_id: id };
     });
-    return { baseUrl, paths, request };
+    return { baseUrls: [baseUrl], paths, request };
   },
 });
 
