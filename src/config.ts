@@ -123,7 +123,7 @@ export const environmentSchema = z.object({
   /** A part of the name of each workflow, of which Temporal takes 1,000 bytes. */
   TASK_QUEUE: z
     .string()
-    .regex(/^(?!\/_sys\/).{0,200}$/s, 'must not begin with /_sys/, nor have more than 200 characters')
+    .regex(/^(?!\/_sys\/).{0,200}(?<!-upkeep)$/s, 'must have up to 200 characters, no /_sys/ and no -upkeep')
     .default('notifications'),
   ACCESS_TOKEN_TTL_SECONDS: seconds.default(3600),
   TOKEN_RATE_PER_SECOND: number({ isWhole: true }).default(20),

@@ -29,6 +29,7 @@ describe('the settings', () => {
     ['TEMPORAL_ADDRESS', 'what is no port', ['temporal:65536']],
     ['TEMPORAL_NAMESPACE', 'what Temporal refuses', ['x'.repeat(1001), 'é'.repeat(501)]],
     ['TASK_QUEUE', 'what Temporal refuses', ['/_sys/mine', 'q'.repeat(201)]],
+    ['TASK_QUEUE', 'the queue of another one’s upkeep', ['notifications-upkeep']],
     ['TEMPORAL_GRPC_META_TEAM', 'what no header has', ['one\ntwo', 'équipe']],
     ['TEMPORAL_GRPC_META_A B', 'no name of a header', ['plain text']],
     ['TEMPORAL_API_KEY', 'what no header has', ['one\ntwo', 'clé-secrète']],

@@ -37,12 +37,12 @@ export async function catchUp({ clientToken }: { clientToken: string }): Promise
     const result = { ...drained, inMs: drained.inMs - (Date.now() - askedAt - drained.tookMs) };
     setCurrentDetails(describe(result));
     upsertMemo(makeMemo(clientToken, result));
-    const shown = result.owed === 0 ? 'delivered' : result.reason;
+    const shown = isDone(result) ? 'delivered' : result.reason;
     if (shown !== state) {
       state = shown;
       upsertSearchAttributes([{ key: notificationStateKey, value: state }]);
     }
-    if (result.owed === 0) {
+    if (isDone(result)) {
       if (!woken) return;
     } else {
       await condition(() => woken, Math.max(result.inMs, 1));
@@ -55,22 +55,23 @@ export async function catchUp({ clientToken }: { clientToken: string }): Promise
   }
 }
 
+const isDone = ({ owed, replays }: Drained): boolean => owed === 0 && !replays;
+
 /** Makes the memo, which operators can read even while no worker runs. */
 function makeMemo(clientToken: string, result: Drained) {
   const { owed, oldestAt, inMs } = result;
   const what = `Catch-up: what ${clientToken} is owed`;
-  if (owed === 0) return { what, owed, since: null, why: 'nothing is owed any more', next: null };
+  if (isDone(result)) return { what, owed, since: null, why: 'nothing is owed any more', next: null };
   const [since, next] = [oldestAt, Date.now() + inMs].map((at) => new Date(at).toISOString());
-  return { what, owed, since, why: explain(result), next };
+  return { what, owed, since: owed === 0 ? null : since, why: explain(result), next };
 }
 
-const explain = ({ reason, lastError }: Drained): string =>
-  lastError === undefined ? reason : `${reason} (last error: ${lastError})`;
+const explain = ({ reason, replays, lastError }: Drained): string =>
+  `${replays ? 'a replay runs, ' : ''}${reason}${lastError === undefined ? '' : ` (last error: ${lastError})`}`;
 
 function describe(result: Drained): string {
-  if (result.owed === 0) return 'Nothing is owed any more.';
-  return (
-    `${result.owed} assets owed since ${new Date(result.oldestAt).toISOString()}: ${explain(result)}; ` +
-    `looking again in ${Math.ceil(result.inMs / 1000)} s.`
-  );
+  if (isDone(result)) return 'Nothing is owed any more.';
+  const { owed, oldestAt, inMs } = result;
+  const since = owed === 0 ? '' : ` since ${new Date(oldestAt).toISOString()}`;
+  return `${owed} assets owed${since}: ${explain(result)}; looking again in ${Math.ceil(inMs / 1000)} s.`;
 }

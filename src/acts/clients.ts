@@ -13,7 +13,7 @@ import {
   setClient,
 } from '../redis/records/clients.js';
 import { isAmissKnown } from '../redis/records/counts.js';
-import { clearDeletedClient, deleteClient as deleteRecords } from '../redis/records/deletion.js';
+import { continueDeletion, deleteClient as deleteRecords } from '../redis/records/deletion.js';
 import { readSite } from '../redis/records/endpoint.js';
 import { createSigningSecret } from '../redis/records/secrets.js';
 import { act, admin, anyOrLook, anyOrSupport } from './act.js';
@@ -130,7 +130,7 @@ export const deleteClient = act('client delete', admin, async (actor, given: { c
   await admit({ before, cancels: health?.owed });
   await actor.change((own) => deleteRecords(own, clientToken));
   // If this fails, the sweep finishes the deletion.
-  const { cancelled } = await clearDeletedClient(db, clientToken);
+  const { cancelled } = await continueDeletion(db, { clientToken, at: 0 });
   return { client_token: clientToken, deleted: true, removed_url: registration?.url, cancelled };
 });
 

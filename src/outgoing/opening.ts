@@ -52,6 +52,8 @@ export interface Guard {
   proxy?: OutgoingProxy;
   /** The policy with the addresses of the service's own names, and until when they count (`performance.now()`). */
   known?: { policy: Promise<TargetPolicy>; untilMs: number };
+  /** The last addresses that were found for each of the service's own names. */
+  own?: Map<string, readonly LookupAddress[]>;
 }
 
 /** Where an attempt is: the details of `timeout`. */
@@ -142,12 +144,21 @@ export async function isCurrent(address: string | undefined, to: Destination, gu
   return to.found?.addresses.some((one) => one.address === address) === true;
 }
 
-/** Asks once a minute, because a receiver's name may lead to the service. A late answer leaves the addresses of before. */
+/** Asks once a minute, because a receiver's name may lead to the service. A late answer, or an error, leaves the addresses of before. */
 function policyOfNow(guard: Guard): Promise<TargetPolicy> {
   const { policy, names, known } = guard;
+  guard.own ??= new Map();
+  const { own } = guard;
+  const lookup = async (name: string) => {
+    const found = await names.lookup(name).catch((err: unknown) => {
+      if (!own.has(name)) throw err;
+    });
+    if (found) own.set(name, found);
+    return own.get(name) ?? [];
+  };
   const nowMs = performance.now();
   if (known !== undefined && nowMs < known.untilMs) return known.policy;
-  const inTime = withTimeout(withOwnNames(policy, names.lookup), askedWithinMs, () => undefined);
+  const inTime = withTimeout(withOwnNames(policy, lookup), askedWithinMs, () => undefined);
   const newest = inTime.then((found) => found ?? known?.policy ?? policy);
   guard.known = { policy: newest, untilMs: nowMs + ageMs.most };
   return newest;

@@ -3,8 +3,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import type { Logger } from '../log.js';
 import { failedTasks } from '../redis/records/minutes.js';
+import { grpcCodeOf } from './refusal.js';
 
 const maxKnown = 100;
+/** NOT_FOUND of gRPC. */
+const notFound = 5;
 
 interface Deps {
   temporal: Client;
@@ -25,10 +28,15 @@ export function watchFailingWorkflows({ temporal, log, minutes }: Deps) {
       failing.set(runId, id);
       minutes.count(`${failedTasks}${id}`);
     },
-    /** Forgets those that go on, or have ended. @throws errors of Temporal */
+    /** Forgets those that go on, have ended or are gone: deleted, or lost with Temporal's database. @throws errors of Temporal */
     async look(): Promise<void> {
       for (const [runId, id] of failing)
-        if ((await explainTasks(temporal, id, runId)) === undefined) failing.delete(runId);
+        try {
+          if ((await explainTasks(temporal, id, runId)) === undefined) failing.delete(runId);
+        } catch (err) {
+          if (grpcCodeOf(err) !== notFound) throw err;
+          failing.delete(runId);
+        }
     },
     count: () => failing.size,
   };

@@ -34,7 +34,7 @@ export async function drainClient(deps: DeliverDeps & Pick<SendDeps, 'metrics'>,
     log.warn({ client_token: clientToken, expired }, 'notifications failed: owed for too long');
   metrics.ended('failed', expired);
   const { expired: _, ...plan } = planned;
-  const endpoint = plan.owed > 0 ? await getEndpoint(db, clientToken) : undefined;
+  const endpoint = plan.owed > 0 || plan.replays ? await getEndpoint(db, clientToken) : undefined;
   const { lastError, lastDetail, lastStatus } = endpoint ?? {};
   const known = [lastError, lastDetail, lastStatus].filter((part) => part !== undefined);
   const tookMs = Math.round(performance.now() - begunAt);

@@ -3,7 +3,7 @@ import { witnessClocks } from '../redis/connection/clocks.js';
 import { settleAccounts } from '../redis/records/accounts.js';
 import { dropOldMinutes } from '../redis/records/auditMinutes.js';
 import { countEndpoints, noteCounts, readCounts } from '../redis/records/counts.js';
-import { continueDeletion, deletionsUnderWay } from '../redis/records/deletion.js';
+import { continueDeletion, deletionsDue } from '../redis/records/deletion.js';
 import { type Swept, wakeLateCatchUps } from './lateCatchUps.js';
 import { reportOperatorsChanges } from './operatorsChanges.js';
 import { type SweepDeps, SweepRound } from './sweepRound.js';
@@ -31,9 +31,11 @@ export async function runSweep(deps: SweepDeps, counts: Swept = { looked: 0, wok
   const steadyMs = ageMs < steadyWithinMs ? steadyBeforeMs + ageMs : 0;
   const looksAtAll = before?.endpoints === undefined || before.endpoints.ageMs >= allEveryMs;
   await wakeLateCatchUps(round, counts, steadyMs);
-  await settleAccounts(db, (account_id, err) =>
-    log.error({ err, account_id }, 'a client of this account does not follow the change of it'),
-  ).catch(round.noteAway);
+  await settleAccounts(db, {
+    broken: (account_id, err) =>
+      log.error({ err, account_id }, 'a client of this account does not follow the change of it'),
+    away: round.noteAway,
+  }).catch(round.noteAway);
   // What changed while the last one counted is looked at again.
   const since = (before?.endpoints?.atMs ?? 0) - longestCountMs;
   if (looksAtAll) await claimLeftNotices(round, since).catch(round.noteAway);
@@ -65,7 +67,7 @@ async function claimLeftNotices(round: SweepRound, since: number): Promise<void>
 /** Continues interrupted deletions, and clears keys that others wrote during a deletion. */
 async function clearDeletedClients(round: SweepRound): Promise<void> {
   const { db, log } = round.deps;
-  for (const deletion of await deletionsUnderWay(db, maxDeletions))
+  for (const deletion of await deletionsDue(db, maxDeletions))
     await round.workOn([deletion.clientToken], async (client_token) => {
       const { cancelled } = await continueDeletion(db, deletion);
       if (cancelled > 0)

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { noticesClient } from '../../src/ids.js';
+import { assetSlot, noticesClient } from '../../src/ids.js';
 import { createNotices } from '../../src/notices/notices.js';
 import type { Db } from '../../src/redis/connection/db.js';
 import { listNotifications } from '../../src/redis/notifications/notificationPages.js';
@@ -187,6 +187,21 @@ describe('Notices', () => {
     };
     return { ...h.db, redis };
   }
+
+  it('a site that changes again and again leaves no more in Redis than its last change', async () => {
+    const site = await scene.newSite();
+    const known = async () => {
+      const { bucket, field } = assetSlot(`${site.client}/secret`);
+      return h.db.redis.hstrlen(h.db.client(site.notices).known(bucket), field);
+    };
+    const sizes: number[] = [];
+    for (let i = 0; i < 3; i++) {
+      await rotateSigningSecret(h.db, box, site.client);
+      await h.deps.notices.claim(site.client);
+      sizes.push(await known());
+    }
+    assert.equal(new Set(sizes).size, 1, `${sizes}`);
+  });
 
   it('a process that stalls between reading a notice and claiming it puts no older one in the place of a newer one', async () => {
     const site = await scene.newSite();

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { userInfo } from 'node:os';
+import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { findAccessToken } from '../../src/redis/records/accessTokens.js';
 import { createAccount, setScopes, setStopped, settleAccounts } from '../../src/redis/records/accounts.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
@@ -13,6 +14,7 @@ import { openCli, owe, registeredClient } from './cli.js';
 
 describe('operator: account', () => {
   const cli = forSuite(() => openCli());
+  const neither = { broken: assert.fail, away: assert.fail };
 
   it('create has the default scope push_notifications; --scope may be repeated; a second account of a name is said', async () => {
     assert.deepEqual((await cli.json('account', 'create', '--name', 'A')).scopes, ['push_notifications']);
@@ -125,8 +127,7 @@ describe('operator: account', () => {
       });
       await assert.rejects((change as CallableFunction)(db, account_id, ...args), /cut off/);
     };
-    const settle = (afterMs: number) =>
-      settleAccounts({ ...cli.db, clockOffsetMs: () => afterMs }, assert.fail);
+    const settle = (afterMs: number) => settleAccounts({ ...cli.db, clockOffsetMs: () => afterMs }, neither);
     const stands = async () => [
       (await getEndpoint(cli.db, site)).held,
       (await getRegistration(cli.db, 'notices:platform')) !== undefined,
@@ -167,14 +168,41 @@ describe('operator: account', () => {
     };
     const told: string[] = [];
     const before = Number(await redis.zscore(global.changedAccounts, broken.id));
-    await settleAccounts({ ...dbWith(cli.db, { call }), clockOffsetMs: () => 61_000 }, (id) => told.push(id));
+    const noting = { ...neither, broken: (id: string) => void told.push(id) };
+    await settleAccounts({ ...dbWith(cli.db, { call }), clockOffsetMs: () => 61_000 }, noting);
     assert.deepEqual(told, [broken.id]);
     for (const { site } of [sound, meanwhile]) assert.equal((await getEndpoint(cli.db, site)).held, true);
     assert.deepEqual(await redis.zrange(global.changedAccounts, 0, '-1'), [meanwhile.id, broken.id]);
     assert.ok(Number(await redis.zscore(global.changedAccounts, broken.id)) > before + 60_000);
     await redis.rename(`${client}-aside`, client);
-    await settleAccounts({ ...cli.db, clockOffsetMs: () => 200_000 }, assert.fail);
+    await settleAccounts({ ...cli.db, clockOffsetMs: () => 200_000 }, neither);
     assert.equal(await redis.zcard(global.changedAccounts), 0);
+  });
+
+  it('is settled by the sweep although the part of Redis with a client of another account is away', async () => {
+    const [away, there] = await Promise.all(
+      ['AWAY', 'THERE'].map(async (name) => {
+        const { account_id: id } = await cli.json('account', 'create', '--name', name);
+        const site = await registeredClient(cli, id, `IS-${name}`, 'http://127.0.0.1:4999/hook');
+        await cli.db.redis.hset(cli.db.global.account(id), 'disabled', '1');
+        return { id, site };
+      }),
+    );
+    assert.ok(away && there);
+    await cli.db.redis.zadd(cli.db.global.changedAccounts, 1, away.id, 2, there.id);
+    const call = (...args: [string, string[]]) =>
+      args[1].includes(cli.db.client(away.site).base)
+        ? Promise.reject(new RedisUnavailable('away'))
+        : cli.db.redis.call(...args);
+    const told: unknown[] = [];
+    await settleAccounts(dbWith(cli.db, { call }), {
+      ...neither,
+      away: (err) => void told.push(String(err)),
+    });
+    assert.deepEqual(told, ['RedisUnavailable: away']);
+    assert.equal((await getEndpoint(cli.db, there.site)).held, true);
+    assert.deepEqual(await cli.db.redis.zrange(cli.db.global.changedAccounts, 0, '-1'), [away.id]);
+    await settleAccounts(cli.db, neither);
   });
 
   it('enable ID says once that no catch-up could be woken, however many clients are owed something', async () => {

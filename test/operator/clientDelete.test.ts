@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
+import { newClientToken } from '../../src/ids.js';
 import { claimAgain } from '../../src/redis/owed/claim.js';
-import { clearDeletedClient, deleteClient, deletionsUnderWay } from '../../src/redis/records/deletion.js';
+import {
+  clearDeletedClient,
+  continueDeletion,
+  deleteClient,
+  deletionsDue,
+} from '../../src/redis/records/deletion.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { keysMatching } from '../keysMatching.js';
 import { startOwnRedis } from '../ownRedis.js';
@@ -90,8 +96,7 @@ describe('operator: client delete T', () => {
     const { client } = await busyClient();
     await cli.json('client', 'delete', client);
     await h.registerUrl(client, receiver.url);
-    const isUnderWay = async () =>
-      (await deletionsUnderWay(h.db, 100)).some(({ clientToken }) => clientToken === client);
+    const isUnderWay = async () => (await h.db.redis.zscore(h.db.global.deletedClients, client)) !== null;
     assert.ok(await isUnderWay());
     h.skip(700_000);
     await h.sweep();
@@ -106,8 +111,36 @@ describe('operator: client delete T', () => {
     await db.redis.config('SET', 'maxmemory', 1);
     await assert.rejects(db.redis.set('key', ''), /OOM/);
     await deleteClient(db, clientToken);
-    assert.deepEqual(await clearDeletedClient(db, clientToken), { cancelled: 1 });
-    assert.equal((await deletionsUnderWay(db, 1)).length, 1);
+    const [deletion] = await deletionsDue(db, 1);
+    assert.deepEqual(deletion, { clientToken, at: 0 });
+    assert.deepEqual(await continueDeletion(db, deletion), { cancelled: 1 });
+    assert.deepEqual(await deletionsDue(db, 1), []);
+  });
+
+  it('that was cut off is the first that the sweep clears, whatever was deleted before, and sends nothing meanwhile', async () => {
+    const redis = opened(await startOwnRedis());
+    const { db, clientToken, owe, take } = await newDeliveryClient({}, redis.url);
+    await owe('a');
+    for (let i = 0; i < 60; i++) {
+      const [other] = [newClientToken()];
+      await db.redis.hset(db.client(other).client, { account_id: 'a', deleted: 1 });
+      await continueDeletion(db, { clientToken: other, at: 0 });
+    }
+    const { deletedClients } = db.global;
+    // As `deleteClient` begins.
+    await db.redis.zadd(deletedClients, 0, clientToken);
+    await db.redis.hset(db.client(clientToken).client, 'deleted', 1);
+    assert.deepEqual(await take(), []);
+    assert.deepEqual(await deletionsDue(db, 50), [{ clientToken, at: 0 }]);
+  });
+
+  it('that was cut off before it deleted anything changes nothing', async () => {
+    const redis = opened(await startOwnRedis());
+    const { db, clientToken } = await newDeliveryClient({}, redis.url);
+    await db.redis.zadd(db.global.deletedClients, 0, clientToken);
+    for (const at of [0, 1]) await continueDeletion(db, { clientToken, at });
+    assert.equal(await db.redis.hexists(db.client(clientToken).client, 'deleted'), 0);
+    assert.equal(await db.redis.zcard(db.global.deletedClients), 0);
   });
 
   it('is not undone by an attempt under way or a running workflow', async () => {

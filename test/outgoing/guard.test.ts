@@ -58,6 +58,28 @@ describe('outgoing guard: at connect time', () => {
     assertBlocked(await post(`http://127.0.0.9:${receiver.port}/`, policy, lookup));
   });
 
+  it('blocks the last known addresses of the service’s own names, while their name servers answer with an error', async () => {
+    const policy = { ...loopbackPolicy, ownAddresses: ['api.example.com'] };
+    let isAway = false;
+    const lookup: Lookup = async (name) => {
+      if (isAway && name === 'api.example.com')
+        throw Object.assign(new Error('SERVFAIL'), { code: 'ESERVFAIL' });
+      return [{ address: '127.0.0.9', family: 4 }];
+    };
+    const sender = sending({ policy, names: namesBy(lookup) });
+    const to = requestTo(`http://hooks.example:${receiver.port}/`);
+    assertBlocked(await sender.post(to));
+    isAway = true;
+    const now = performance.now;
+    try {
+      // They are asked once a minute.
+      performance.now = () => now.call(performance) + 61_000;
+      assertBlocked(await sender.post(to));
+    } finally {
+      performance.now = now;
+    }
+  });
+
   it('blocks the ports of the service in an allowed range, in every spelling', async () => {
     const policy = { ...loopbackPolicy, ownPorts: [receiver.port] };
     for (const host of ['127.0.0.1', '127.8.8.8', '[::ffff:127.0.0.1]', 'localhost', '2130706433'])

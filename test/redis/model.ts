@@ -245,7 +245,8 @@ export class Model {
   /** The clock runs while nothing but failures keeps deliveries from the endpoint. */
   syncClock(): void {
     const { facts, now } = this;
-    const runs = facts.registered && !facts.paused && !facts.held && facts.state !== 'suspended';
+    const runs =
+      facts.registered && !facts.deleted && !facts.paused && !facts.held && facts.state !== 'suspended';
     if (runs && facts.clockAt === 0) facts.clockAt = now;
     if (!runs && facts.clockAt > 0) Object.assign(facts, { clockMs: this.clock(), clockAt: 0 });
   }
@@ -310,7 +311,7 @@ export class Model {
       this.accepted.push({ event: given, claim: known.claim + 1, renewed });
       return this.becomesOwed(event, true);
     }
-    for (const one of news) known.segments.add(one);
+    this.learn(known, news);
     const reason = !notify ? 'silent' : registered ? 'no_new_segments' : 'not_registered';
     if (reason === 'not_registered' && news.length > 0) this.updates(asset, false);
     return { kind: 'none', reason };
@@ -366,12 +367,22 @@ export class Model {
     return state === 'suspended' ? { stopped: state } : {};
   }
 
+  /** Of notices only those of the last claim are known. */
+  private learn({ segments }: { segments: Set<string> }, news: string[], isClaim = news.length > 0): void {
+    if (this.limits.isOfNotices && isClaim) segments.clear();
+    for (const one of news) segments.add(one);
+  }
+
   private becomesOwed(event: ArrivedEvent, timed: boolean): Claim {
     const { platformId: asset, notificationId: id, acceptedAt } = event;
     const known = this.knownOf(asset);
     const claim = ++known.claim;
     known.last = id;
-    for (const one of event.segments) known.segments.add(one);
+    this.learn(
+      known,
+      event.segments.filter((one) => !known.segments.has(one)),
+      this.limits.isOfNotices,
+    );
     const supersedes = (this.facts.owed.get(asset)?.id ?? id) !== id;
     const live = this.owe(asset, id, event.priority === 'live', this.limits.quietMs);
     const owed = { asset, acceptedAt, claim, live, timed, failures: 0, body: event.body };
@@ -894,7 +905,7 @@ export class Model {
   /** Says why nothing may be sent to the client; `due` if something may. */
   standing(): Why {
     const { facts, now } = this;
-    if (!facts.registered) return { reason: 'no_registration' };
+    if (!facts.registered || facts.deleted) return { reason: 'no_registration' };
     if (facts.paused || facts.held) return { reason: 'paused' };
     if (facts.state === 'suspended') return { reason: 'suspended' };
     if (facts.state === 'failing') {
@@ -956,7 +967,7 @@ export class Model {
     for (const { id } of old) this.fail(id, 'expired');
     this.trimList();
     const owed = this.waiting().length + facts.holders.size;
-    if (owed === 0) return { owed, oldestAt: 0, inMs: 0, reason: 'due', expired: old.length };
+    if (owed === 0) return { owed, replays: false, oldestAt: 0, inMs: 0, reason: 'due', expired: old.length };
     this.pull();
     const waiting = this.waiting();
     const oldestAt = waiting.length === 0 ? now : Math.min(...waiting.map(({ since }) => since));
@@ -965,7 +976,7 @@ export class Model {
     const at = reason === 'quiet' && next <= now + leaseMs ? next + leaseMs : next;
     const leases = [...facts.holders.values()].map(({ lease }) => lease);
     const inMs = Math.max(Math.min(at - now, ...leases.map((lease) => lease - now), 60 * minute), leastMs);
-    return { owed, oldestAt, inMs, reason, expired: old.length };
+    return { owed, replays: false, oldestAt, inMs, reason, expired: old.length };
   }
 }
 

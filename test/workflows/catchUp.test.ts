@@ -13,7 +13,8 @@ const dayMs = 24 * hourMs;
 
 const clientToken = 'SITE0042';
 const input = { args: [{ clientToken }] as [{ clientToken: string }] };
-const nothing: Drained = { owed: 0, oldestAt: 0, reason: 'due', inMs: 0, tookMs: 0, lastError: undefined };
+const idle = { owed: 0, replays: false, oldestAt: 0, inMs: 0, tookMs: 0, lastError: undefined };
+const nothing: Drained = { ...idle, reason: 'due' };
 
 /** The answers of drains are made up: the test checks when the workflow asks, by the server's clock. */
 describe('Catch-up waits for days', () => {
@@ -89,6 +90,21 @@ describe('Catch-up waits for days', () => {
     });
     const [first = 0, second = 0] = planned;
     assert.ok(Math.abs(second - first - minuteMs) < 5000, `${second - first} ms`);
+  });
+
+  it('goes on while a replay runs that owes nothing yet, and says so', async () => {
+    const replaying: Drained = { ...nothing, replays: true, oldestAt: await skipping.now(), inMs: minuteMs };
+    let answer = replaying;
+    await skipping.withWorkers({ drain: async () => answer }, async (taskQueue) => {
+      workflowId = workflowIds(taskQueue).catchUp(clientToken);
+      const { workflow } = skipping.env.client;
+      const handle = await workflow.start('catch-up', { workflowId, taskQueue, ...input });
+      await skipping.env.sleep(5 * minuteMs);
+      const { owed, since, why } = await memoNow();
+      assert.deepEqual([owed, since, why], [0, undefined, 'a replay runs, due']);
+      answer = nothing;
+      await handle.result();
+    });
   });
 
   it('plans a paused client when it said it would, and immediately when it is woken', async () => {

@@ -111,7 +111,7 @@ export function globalKeys(prefix: string) {
     operatorSignIn: (sha256: string) => `${prefix}operator-sign-in:${sha256}`,
     operatorEnds: `${prefix}operator-ends`,
     clients: `${prefix}clients`, // set of every client token, deleted ones too (never given out twice)
-    deletedClients: `${prefix}deleted-clients`, // sorted set: by the time of the deletion, until the keys are cleared
+    deletedClients: `${prefix}deleted-clients`, // sorted set: by when the keys are to be cleared (0: at once), the first and the second time
     owedClients: `${prefix}owed-clients`, // sorted set, in a cluster in parts: client token by the time its last claim began
     // hash, in a cluster in parts: owed clients to which nothing can be sent, with the time of the sweep's next look, and how much
     stoppedClients: `${prefix}stopped-clients`,

@@ -117,6 +117,8 @@ function parseStanding(answer: Answer): Standing {
 
 export interface Plan {
   owed: number;
+  /** A replay runs, which will owe more: catch-up goes on. */
+  replays: boolean;
   /** Since when the oldest is owed; 0 if nothing is. */
   oldestAt: number;
   /** In how many ms to look again, and why not before. */

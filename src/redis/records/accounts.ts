@@ -190,11 +190,12 @@ const settledAtOnce = 200;
 
 /**
  * Ends what changes of accounts, made more than a minute ago, may have left undone: a process or a command has ended before.
- * @param onBroken is told of each account of which the keys of a client cannot be read; it is tried again a minute later
+ * @param told.broken each account of which the keys of a client cannot be read; it is tried again a minute later
+ * @param told.away any other error of an account; it is tried again at once
  */
 export async function settleAccounts(
   db: Db,
-  onBroken: (accountId: string, err: unknown) => void,
+  told: { broken(accountId: string, err: unknown): void; away(err: unknown): void },
 ): Promise<void> {
   const { changedAccounts } = db.global;
   const until = (await timeAt(db, changedAccounts)) - 60_000;
@@ -209,11 +210,14 @@ export async function settleAccounts(
   const range = ['-inf', until, 'WITHSCORES', 'LIMIT', 0, settledAtOnce] as const;
   for (const [accountId, at] of toPairs(await db.redis.zrangebyscore(changedAccounts, ...range))) {
     let settledAt = at;
-    await unlessBroken(settle(accountId), (err) => {
+    const settled = unlessBroken(settle(accountId), (err) => {
       settledAt = '';
-      onBroken(accountId, err);
+      told.broken(accountId, err);
     });
-    await evaluate(db, 'listWork', [changedAccounts], [accountId, settledAt]);
+    // Where a part of Redis is away, it delays only the accounts that have clients there.
+    await settled
+      .then(() => evaluate(db, 'listWork', [changedAccounts], [accountId, settledAt]))
+      .catch(told.away);
   }
 }
 

@@ -18,27 +18,31 @@ const keysPerStep = 500;
 const assetsPerScript = 100;
 /** By then a registration or an attempt that began before its client's deletion has ended. */
 const clearedAgainMs = 600_000;
+/** Of a client's field `deleted`: the deletion is under way, or its keys have been cleared once. */
+const [underWay, cleared] = ['1', '2'];
 
 /**
- * Deletes a client: removes its URL and its secrets, and keeps its token taken for good. `clearDeletedClient`, called by
+ * Deletes a client: removes its URL and its secrets, and keeps its token taken for good. `continueDeletion`, called by
  * the caller or the sweep, clears its other keys and cancels what it is owed. @throws ChangeRefused
  */
 export async function deleteClient(db: Db, clientToken: string): Promise<void> {
   const client = await getClient(db, clientToken);
   if (!client) throw new ChangeRefused('there is no such client');
   // Written first: the sweep clears the client's keys from now on.
-  await evaluate(db, 'listWork', [db.global.deletedClients], [clientToken, '']);
-  await evaluate(db, 'noteFields', [db.client(clientToken).client], ['deleted', 1]);
+  await evaluate(db, 'listWork', [db.global.deletedClients], [clientToken, '', 0]);
+  await evaluate(db, 'noteFields', [db.client(clientToken).client], ['deleted', underWay]);
   await db.redis.srem(db.global.accountClients(client.accountId), clientToken);
   await announceChange(db, clientToken);
   await resetRegistration(db, clientToken);
   await db.redis.del(db.client(clientToken).signingSecrets);
 }
 
-/** Lists the first clients whose deletion is under way; `at`: ms. */
-export async function deletionsUnderWay(db: Db, limit: number) {
-  const flat = await db.redis.zrange(db.global.deletedClients, '0', String(limit - 1), 'WITHSCORES');
-  return toPairs(flat).map(([clientToken, at]) => ({ clientToken, at: Number(at) }));
+/** Lists deletions whose turn it is, those of which nobody has cleared the keys yet first; `at` (ms): the turn, 0 for the first. */
+export async function deletionsDue(db: Db, limit: number) {
+  const { deletedClients } = db.global;
+  const range = ['-inf', await timeAt(db, deletedClients), 'WITHSCORES', 'LIMIT', 0, limit] as const;
+  const due = toPairs(await db.redis.zrangebyscore(deletedClients, ...range));
+  return due.map(([clientToken, at]) => ({ clientToken, at: Number(at) }));
 }
 
 /**
@@ -60,12 +64,19 @@ export async function clearDeletedClient(db: Db, clientToken: string): Promise<{
   return { cancelled };
 }
 
-/** Clears a deleted client's keys again, and ends the deletion once nobody writes them any more. */
+/** Clears a deleted client's keys, and once more ten minutes later, when nobody writes them any more: that ends the deletion. */
 export async function continueDeletion(db: Db, { clientToken, at }: { clientToken: string; at: number }) {
-  const done = await clearDeletedClient(db, clientToken);
   const { deletedClients } = db.global;
-  if ((await timeAt(db, deletedClients)) - at > clearedAgainMs)
-    await db.redis.zrem(deletedClients, clientToken);
+  const { client } = db.client(clientToken);
+  const deleted = await db.redis.hget(client, 'deleted');
+  const done = await clearDeletedClient(db, clientToken);
+  // One that was cut off between its two notes has deleted nothing.
+  if (deleted === cleared || (deleted === null && at > 0)) await db.redis.zrem(deletedClients, clientToken);
+  else {
+    const againAt = (await timeAt(db, deletedClients)) + clearedAgainMs;
+    await evaluate(db, 'listWork', [deletedClients], [clientToken, '', againAt]);
+    if (deleted !== null) await evaluate(db, 'noteFields', [client], ['deleted', cleared]);
+  }
   return done;
 }
 

@@ -83,6 +83,8 @@ local function claim_event(e, keep_seconds)
     e.renewed = {notificationId = e.id, forgets = forgets}
   end
   local new = missing(e.bucket, e.slot, segments, e.fingerprints)
+  -- A notice needs its last claim only: an older one is outdated, and each that came after it would be kept for good.
+  if e.body then segments = '' end
   if e.looked_up >= 0 then return claim_again(e, claimed, last, segments, new) end
   if not limits().is_known then return {kind = 'unknown_client'} end
   if last == e.id_bytes and not e.is_silent then return claimed_before(e, claimed, state_of(e.id)) end

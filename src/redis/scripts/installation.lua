@@ -23,9 +23,9 @@ end, {'allow-oom'})
 -- Lists what a change leaves to do, before the change, or takes it out once it is done: unless it was listed again meanwhile. A full Redis
 -- allows it, as the change.
 -- KEYS: the list
--- Arguments: member, the time by which it was listed ('': lists it)
+-- Arguments: member, the time by which it was listed ('': lists it), by which time it is listed (by default the present)
 entry('listWork', function(KEYS, ARGV)
-  if ARGV[3] == '' then redis.call('ZADD', KEYS[1], now, ARGV[2])
+  if ARGV[3] == '' then redis.call('ZADD', KEYS[1], ARGV[4] or now, ARGV[2])
   elseif redis.call('ZSCORE', KEYS[1], ARGV[2]) == ARGV[3] then redis.call('ZREM', KEYS[1], ARGV[2]) end
 end, {'allow-oom'})
 -- Notes what all processes must have alike, or that a client is deleted. A full Redis allows the note: processes start on it.

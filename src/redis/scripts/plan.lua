@@ -23,12 +23,11 @@ entry('plan', function(_, ARGV)
   end
   trim_list()
   -- A replay that runs owes more.
-  local replays = health().replay_end > 0
-  local owed = math.max(owed_count(), replays and 1 or 0)
-  if owed == 0 then
+  local owed, replays = owed_count(), health().replay_end > 0
+  if owed == 0 and not replays then
     change('HDEL', E, 'catch_up_until', 'planned_at', 'woken_at')
     redis.call('DEL', base .. 'owed-since', base .. LANES.L, base .. LANES.B)
-    return cjson.encode({owed = 0, oldestAt = 0, inMs = 0, reason = 'due', expired = #too_old})
+    return cjson.encode({owed = 0, replays = false, oldestAt = 0, inMs = 0, reason = 'due', expired = #too_old})
   end
   pull_forward()
   local oldest = waiting_since() or now
@@ -40,7 +39,7 @@ entry('plan', function(_, ARGV)
   -- An asset in flight is due when its lease ends: its process may have died.
   at = math.max(math.min(at, lease_ends or at, now + LONGEST_SLEEP), now + given.least_ms)
   note('catch_up_until', at, 'planned_at', now)
-  return cjson.encode({owed = owed, oldestAt = oldest, inMs = math.ceil(at - now), reason = why, expired = #too_old})
+  return cjson.encode({owed = owed, replays = replays, oldestAt = oldest, inMs = math.ceil(at - now), reason = why, expired = #too_old})
 end, {'allow-oom'})
 
 -- Reads how notifications stand.
