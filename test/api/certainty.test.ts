@@ -4,7 +4,6 @@
  */
 import assert from 'node:assert/strict';
 import { UpdatesClient } from '../../clients/node/src/client.js';
-import { setPaused } from '../../src/redis/records/endpoint.js';
 import { startReceiver, until } from '../receiver.js';
 import { forTest, openForSuite } from '../servers.js';
 import { type Json, newCustomer, repeated, startWithWorker } from '../service.js';
@@ -12,7 +11,6 @@ import { type Json, newCustomer, repeated, startWithWorker } from '../service.js
 const assets = Number(process.env.CERTAINTY_ASSETS ?? 150);
 const few = Math.min(assets, 1000);
 const patientMs = 60_000 + 10 * assets;
-const days = 86_400_000;
 
 describe('a publisher can know that it missed nothing', function () {
   this.timeout(2 * patientMs);
@@ -79,7 +77,7 @@ describe('a publisher can know that it missed nothing', function () {
     await h.db.redis.del(notifications);
   }
 
-  it(`1. a restored database: ${assets} deliveries since the backup come again, and no other`, async () => {
+  it(`a restored database: ${assets} deliveries since the backup come again, and no other`, async () => {
     await register();
     await publish(10, 'before');
     await arrive();
@@ -104,7 +102,7 @@ describe('a publisher can know that it missed nothing', function () {
     assert.equal(after.length, assets);
   });
 
-  it('2. dropped 2 hours, 20 days ago: the table compared with the updates names exactly these', async () => {
+  it('dropped 2 hours, 20 days ago: the table compared with the updates names exactly these', async () => {
     await register();
     await publish(few);
     await arrive();
@@ -117,47 +115,7 @@ describe('a publisher can know that it missed nothing', function () {
     assert.deepEqual([found.missing.length, found.compared], [7, few]);
   });
 
-  it('3. a default page: the check says so, and a replay of the time brings all', async () => {
-    await register();
-    const since = isoNow();
-    await publish(few);
-    await arrive();
-    const checks = (await customer.call('POST', '/push_notifications/check')).body.checks as Json[];
-    const failed = checks.filter(({ verdict }) => verdict === 'fail').map(({ name }) => name);
-    assert.ok(failed.includes('wrong_signature'));
-    receiver.received.length = 0;
-    assert.equal((await replay({ since })).count, few);
-    await arrive();
-    assert.equal(arrived().size, few);
-  });
-
-  it('4. silence: delivered_until rises while all arrives, and stays where one update does not', async () => {
-    await register();
-    await publish(few);
-    await arrive();
-    const reach = async () => Date.parse(String((await get('/push_notifications')).delivered_until));
-    const first = await reach();
-    assert.ok(first >= Date.parse((await feed()).updates.at(-1)?.updated_at ?? ''));
-    receiver.answer = () => 503;
-    await publish(1, 'stuck');
-    const { updates } = await feed();
-    const at = Date.parse(updates.at(-1)?.updated_at ?? '');
-    await until('an attempt has failed', async () => (await get('/push_notifications')).last_failure_at);
-    assert.equal(await reach(), Math.floor(at) - 1000);
-    receiver.answer = () => 200;
-    await customer.call('POST', `/notifications/${updates.at(-1)?.notification_id}/redeliver`);
-    await arrive();
-    assert.ok((await reach()) > at);
-  });
-
-  it(`5. a rebuild from nothing: all ${assets} assets are listed`, async () => {
-    await publish(assets);
-    const { updates } = await feed();
-    assert.equal(new Set(updates.map((one) => one.platform_id)).size, assets);
-    assert.equal((await get('/updates')).complete_since, null);
-  });
-
-  it('6. two requests of one asset are ordered by their headers, as the updates are', async () => {
+  it('two requests of one asset are ordered by their headers, as the updates are', async () => {
     await register();
     for (let i = 0; i < 20; i++) await publish(1);
     await arrive();
@@ -171,44 +129,12 @@ describe('a publisher can know that it missed nothing', function () {
     for (const { headers } of receiver.received) assert.equal(headers['webhook-attempt'], '1');
   });
 
-  it(`7. readers ${assets} updates behind miss none, three at once`, async () => {
+  it(`readers ${assets} updates behind miss none, three at once`, async () => {
     await publish(few);
     const { cursor } = await feed();
     await publish(assets);
     const three = await Promise.all([1, 2, 3].map(() => feed({ cursor })));
     for (const { updates } of three)
       assert.equal(new Set(updates.map((one) => one.platform_id)).size, assets);
-  });
-
-  it('8. never published, silent, or nothing new: each has its own answer', async () => {
-    await register();
-    const { client_token } = customer;
-    assert.equal((await customer.call('GET', '/assets?platform_id=never')).status, 404);
-    const event = { client_token, platform_id: 'quiet', segments: ['s'] };
-    await customer.call('POST', '/enrichments', { ...event, notify: false });
-    const decision = async () => ((await get('/assets?platform_id=quiet')).last_event as Json).decision;
-    assert.equal(await decision(), 'silent');
-    await customer.call('POST', '/enrichments', event);
-    assert.equal(await decision(), 'no_new_segments');
-    assert.deepEqual((await feed()).updates, []);
-  });
-
-  it('what ended otherwise is counted beside delivered_until, and comes again from its first time', async () => {
-    await register();
-    await setPaused(h.db, customer.client_token, true);
-    await publish(3);
-    const first = Date.parse((await feed()).updates[0]?.updated_at ?? '');
-    h.skip(31 * days);
-    await h.wake(customer.client_token);
-    await until('all failed', async () => (await get('/push_notifications')).failed === 3);
-    const reach = async () => Date.parse(String((await get('/push_notifications')).delivered_until));
-    assert.ok((await reach()) > first);
-    await customer.call('POST', '/notifications/recover', { since: '2026-01-01' });
-    const { delivered_until: till, owed_since: owed } = await get('/push_notifications');
-    assert.equal(Date.parse(String(till)), first - 1000);
-    assert.ok(Date.parse(String(owed)) > first);
-    await setPaused(h.db, customer.client_token, false);
-    await arrive();
-    assert.ok((await reach()) > first);
   });
 });

@@ -31,6 +31,13 @@ describe('why something was or was not sent', () => {
     const after = await read('/assets/a%2Fb');
     assert.equal((after.last_event as Json).decision, 'queued');
     assert.equal((after.last_notification as Json).state, 'delivered');
+    for (const [notify, decision] of [
+      [false, 'silent'],
+      [true, 'no_new_segments'],
+    ] as const) {
+      await h.publish({ client: customer.client_token, asset: 'a/b', segments: ['quiet'], notify });
+      assert.equal(((await read('/assets/a%2Fb')).last_event as Json).decision, decision);
+    }
   });
 
   describe('GET /events/{event_id}', () => {
