@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
-import { resetRegistration } from '../../src/redis/records/registrations.js';
+import { getRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
 import { startRawReceiver } from '../outgoing/rawReceiver.js';
 import { type Received, type Receiver, startReceiver, verifies, within } from '../receiver.js';
 import { forTest, opened } from '../servers.js';
@@ -138,10 +138,13 @@ describe('POST /push_notifications/check', () => {
 
   it('blames no receiver where the service cannot send', async () => {
     const apart = opened(await startHarness({ OUTGOING_PROXY: 'http://127.0.0.1:9' }));
-    const { call: ask } = await newCustomer(apart);
-    const { status, body } = await ask('POST', `/push_notifications/test?${new URLSearchParams({ url })}`);
-    assert.deepEqual([status, body.code], [503, 'temporarily_unavailable']);
-    assert.match(String(body.msg), /a problem on its side \(proxy: it cannot be reached\)/);
+    const { call: ask, client_token: client } = await newCustomer(apart);
+    for (const path of ['push_notifications/test?', 'register_push_notifications?verify=true&']) {
+      const { status, body } = await ask('POST', `/${path}${new URLSearchParams({ url })}`);
+      assert.deepEqual([status, body.code], [503, 'temporarily_unavailable'], path);
+      assert.match(String(body.msg), /a problem on its side \(proxy: it cannot be reached\)/);
+    }
+    assert.equal(await getRegistration(apart.db, client), undefined);
   });
 
   it('leaves nothing behind for the end of the process where no connection is free', async () => {

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
 import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { setScopes } from '../../src/redis/records/accounts.js';
-import { toldOf } from '../notices/scene.js';
 import { startReceiver, until, within } from '../receiver.js';
 import { forSuite } from '../servers.js';
 import { type Customer, type Json, newCustomer, newToken, useShared } from '../service.js';
@@ -65,31 +64,9 @@ describe('PUT, GET and DELETE /notices', () => {
   });
 
   it('applies the rules of notification URLs', async () => {
-    for (const [url, code] of [
-      ['not a url', 'url_not_absolute'],
-      ['http://10.0.0.1/', 'url_not_public'],
-      ['https://user:password@example.com/', 'url_credentials'],
-    ]) {
-      const { status, body } = await put(url);
-      assert.deepEqual([status, body.code], [400, code], url);
-    }
-    for (const body of ['{}', '{"url":7}', '{"url":"https://e.example/","to":1}']) {
-      const { status, body: said } = await call('PUT', '/notices', body);
-      assert.deepEqual([status, said.code], [400, 'invalid_request'], body);
-    }
+    const { status, body } = await put('http://10.0.0.1/');
+    assert.deepEqual([status, body.code], [400, 'url_not_public']);
     assert.equal((await call('GET', '/notices')).status, 404, 'nothing was set');
-  });
-
-  it('rotates the signing secret: the previous one still signs', async () => {
-    await put(receiver.url);
-    const before = await secret();
-    const { status, body } = await call('POST', '/notices/signing_secret');
-    assert.equal(status, 200);
-    assert.notEqual(body.signing_secret, before);
-    assert.ok(Date.parse(String(body.previous_valid_until)) > Date.now() + 23 * 3_600_000);
-    await call('POST', '/push_notifications/signing_secret');
-    for (const one of [before, String(body.signing_secret)])
-      await toldOf(receiver, customer.client_token, 'secret.rotated', one);
   });
 
   it('tells the URL that is replaced or removed, once, signed with its secret, also if the call ends in 503, and logs if it could not', async () => {

@@ -184,15 +184,6 @@ describe('POST /register_push_notifications', () => {
       assert.equal((await ask()).status, 429);
       await assertError(await ask('&verify=yes'), 400, /verify must be true or false/);
     });
-
-    it('answers 503 where the service cannot send', async () => {
-      const apart = opened(await startHarness({ OUTGOING_PROXY: 'http://127.0.0.1:9' }, 'api'));
-      await prepare(apart);
-      assert.deepEqual(
-        [(await ask()).status, (await getRegistration(apart.db, customer.client_token))?.url],
-        [503, undefined],
-      );
-    });
   });
 
   it('answers 200 to exactly one of 200 concurrent registrations at two processes', async () => {
