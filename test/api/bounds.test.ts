@@ -5,7 +5,7 @@ import { createClient } from '../../src/redis/records/clients.js';
 import { keysMatching } from '../keysMatching.js';
 import { startReceiver } from '../receiver.js';
 import { forSuite, openForSuite } from '../servers.js';
-import { newCustomer, newToken, startWithWorker } from '../service.js';
+import { newCustomer, newToken, startHarness } from '../service.js';
 import { type Call, calls, requestOf } from './everyCall.js';
 
 interface Bound {
@@ -13,7 +13,7 @@ interface Bound {
   endsWithinMs: number | undefined;
 }
 
-const rounds = 40;
+const rounds = 20;
 const clientsOfAccount = 3;
 const unitMs: Record<string, number> = { s: 1000, min: 60_000, h: 3_600_000, days: 86_400_000 };
 
@@ -42,8 +42,9 @@ describe('a flood of every call that /openapi.json describes', function () {
   this.timeout(180_000);
   const receiver = forSuite(() => startReceiver());
   const h = openForSuite(() =>
-    startWithWorker(
+    startHarness(
       { ACCOUNT_RATE_PER_SECOND: '10000', TOKEN_RATE_PER_SECOND: '10000', TRUSTED_PROXIES: '127.0.0.1/32' },
+      'all',
       { lookup: async () => [{ address: '127.0.0.1', family: 4 }] },
     ),
   );

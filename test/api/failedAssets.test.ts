@@ -1,17 +1,19 @@
 import assert from 'node:assert/strict';
+import { resend } from '../../src/acts/sendAgain.js';
+import { operatorOf } from '../../src/desk/calls.js';
 import { noticesClient } from '../../src/ids.js';
 import { forgetAsset } from '../../src/redis/notifications/decisions.js';
 import { findNotification } from '../../src/redis/notifications/notifications.js';
 import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
+import { getClient } from '../../src/redis/records/clients.js';
 import { readCounts } from '../../src/redis/records/counts.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { createSigningSecret } from '../../src/redis/records/secrets.js';
 import { runSweep } from '../../src/upkeep/sweep.js';
 import { box, toldOf } from '../notices/scene.js';
-import { openCli } from '../operator/cli.js';
 import { startReceiver, until } from '../receiver.js';
-import { openForSuite, servers } from '../servers.js';
+import { openForSuite } from '../servers.js';
 import { type Customer, type Json, newCustomer, startWithWorker } from '../service.js';
 
 const days = 86_400_000;
@@ -111,12 +113,12 @@ describe('failed assets', () => {
     const { 'lost-0': first = '', ...others } = Object.fromEntries(shown);
     const { status, body } = await customer.call('POST', `/notifications/${first}/redeliver`);
     assert.deepEqual([status, body.notification_id], [202, first]);
-    const cli = await openCli({ REDIS_URL: servers().redisUrl, KEY_PREFIX: h.prefix });
-    const resend = (...options: string[]) =>
-      cli.json('notification', 'resend', customer.client_token, '--state', 'failed', ...options);
+    const client = await getClient(h.db, customer.client_token);
+    assert.ok(client);
+    const operator = operatorOf(h.apiDeps, { role: 'support', who: 'Ada (test)', warnings: [] }, 'a test');
     await until('it arrived', () => receiver.received.length === 1);
-    assert.equal((await resend('--dry-run')).count, 2);
-    assert.equal((await resend()).count, 2);
+    for (const dry_run of [true, false])
+      assert.equal((await resend(operator, { client, state: 'failed', dry_run })).count, 2);
     await h.wake(customer.client_token);
     await until('all arrived', () => receiver.received.length === 3, 60_000);
     for (const [asset, id] of [['lost-0', first], ...Object.entries(others)] as [string, string][])
