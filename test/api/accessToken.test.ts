@@ -171,9 +171,10 @@ describe('POST /oauth/access_token', () => {
     });
   }
 
+  const oneASecond = () => startHarness({ KEY_PREFIX: h.prefix, TOKEN_RATE_PER_SECOND: '1' }, 'api');
+  const slow = [openForSuite(oneASecond), openForSuite(oneASecond)] as const;
+
   it('gives the tokens of one second over all processes, and no more: 429 with Retry-After', async () => {
-    const rate = { KEY_PREFIX: h.prefix, TOKEN_RATE_PER_SECOND: '1' };
-    const slow = [opened(await startHarness(rate, 'api')), opened(await startHarness(rate, 'api'))];
     const minted: number[] = [];
     const answers = await Promise.all(
       Array.from({ length: 12 }, async (_, i) => {
@@ -190,7 +191,7 @@ describe('POST /oauth/access_token', () => {
   });
 
   it('refuses further tokens without asking Redis', async () => {
-    const one = opened(await startHarness({ KEY_PREFIX: h.prefix, TOKEN_RATE_PER_SECOND: '1' }, 'api'));
+    const [one] = slow;
     await within(1_000, async () => {
       const customer = await newCustomer(one);
       const mint = () => post(new URLSearchParams(tokenFields(customer)), {}, one);

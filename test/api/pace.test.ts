@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { forSuite, opened, openForSuite } from '../servers.js';
+import { forSuite, openForSuite } from '../servers.js';
 import { type Customer, newCustomer, newToken, startHarness } from '../service.js';
 import { calls } from './everyCall.js';
 import { callRaw, statusesIn } from './rawCaller.js';
@@ -159,9 +159,11 @@ describe('the pace of calls in one process', () => {
       for (const { headers } of answers) assert.ok(Number(headers.get('retry-after')) <= 60);
     });
 
+  const slow = openForSuite(() =>
+    startHarness({ KEY_PREFIX: h.prefix, heldRefusalMs: 500, ACCOUNT_RATE_PER_SECOND: '0.1' }, 'api'),
+  );
+
   it('answers a refused call late', async () => {
-    const settings = { KEY_PREFIX: h.prefix, heldRefusalMs: 400, ACCOUNT_RATE_PER_SECOND: '0.1' };
-    const slow = opened(await startHarness(settings, 'api'));
     const customer = await newCustomer(slow);
     await customer.call('GET', '/clients');
     const begun = performance.now();
@@ -170,8 +172,6 @@ describe('the pace of calls in one process', () => {
   });
 
   it('answers refusals of one account slowly, over however many connections it asks, and those of others meanwhile', async () => {
-    const settings = { KEY_PREFIX: h.prefix, heldRefusalMs: 500, ACCOUNT_RATE_PER_SECOND: '0.1' };
-    const slow = opened(await startHarness(settings, 'api'));
     const [flooding, other] = [await newCustomer(slow), await newCustomer(slow)];
     for (const one of [flooding, other]) await one.call('GET', '/clients');
     const end = new AbortController();

@@ -260,7 +260,7 @@ describe('parsers of what strangers send', () => {
     );
     const repeated = fc
       .tuple(piece, fc.oneof(fc.constant(1), fc.nat(4096)))
-      .map(([text, n]) => text.repeat(n));
+      .map(([text, n]) => text.repeat(n).slice(0, formAtMostBytes));
     const parsers = [
       (body: Buffer) => parseMultipart(body, 'multipart/form-data; boundary=b'),
       async (body: Buffer) => parseParameters(body.toString()),

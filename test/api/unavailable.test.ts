@@ -90,7 +90,7 @@ describe('While Redis', () => {
 describe('While the Redis of a process', () => {
   const ofSuite = useOpened();
   const redis = forSuite(async () => ofSuite(await startOwnRedis()));
-  const service = forSuite(async () => ofSuite(await startService({ REDIS_URL: redis.url })));
+  const service = forSuite(async () => ofSuite(await startService({ REDIS_URL: redis.url }, 'api')));
 
   it('lets writes wait and answers reads, it is not ready, for one reason, on connections old and new', async () => {
     const direct = opened(new Redis(redis.url));
