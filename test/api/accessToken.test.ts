@@ -50,10 +50,8 @@ describe('POST /oauth/access_token', () => {
   async function assertError(answer: Response, status: number, error: string, says = /./): Promise<void> {
     const body = (await answer.json()) as Record<string, string>;
     assert.deepEqual([answer.status, body.error], [status, error]);
-    assert.deepEqual(Object.keys(body), ['error', 'error_description']);
     assert.match(body.error_description ?? '', says);
     assert.equal(answer.headers.get('cache-control'), 'no-store');
-    assert.ok(answer.headers.get('x-request-id'));
   }
 
   it('answers a token, which is stored as its SHA-256 only, for a form and for multipart, and tells caches to forget it', async () => {

@@ -196,7 +196,11 @@ describe('every call, asked nearly right', () => {
       ['too long', { type, body: `${good}${' '.repeat(3 * mib)}` }, 413, /longer than [\d,]+ bytes/],
       ['too long unpacked', { type, body: gzipSync(' '.repeat(3 * mib)), headers: gzip }, 413, /longer/],
       ['a form', { type, body: 'since=1' }, 400, /is not JSON: see line 1, column 1$/],
-      ['another type', { type: 'text/json', body: good }, 415, /application\/json/],
+      ...['text/json', 'text/plain', 'application/jsonp'].map(
+        (other): Case => [other, { type: other, body: good }, 415, /application\/json/],
+      ),
+      // Bytes alone say no content type.
+      ['no type', { body: Buffer.from(good) }, 415, /application\/json/],
       ['repeated', { type, body: good.replace('{', '{"a":[{"b":"\\""}],"a":0,') }, 400, /member a is rep/],
       ['null', { type, body: 'null' }, 400, /body: must be an object$/],
       ...[deflateSync, deflateRawSync].map((pack): Case => {

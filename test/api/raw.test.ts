@@ -66,12 +66,10 @@ describe('bad input on a raw socket', () => {
   const cases: Record<string, [send: () => string | Buffer, ...answers: number[]]> = {
     // Bytes that are no text
     'invalid UTF-8 in a name of JSON': [() => post(latin1(event(',"\xc3\x28":1'))), 400],
-    'bytes over 127 in a path': [() => latin1(head('GET /assets/\xff\xfe')), 400, 401],
     'an address that is not closed in a target': [() => head('GET http://[::1'), 400],
     'a user and half an address in a target': [() => head('GET http://a:b@[/x'), 400],
     'a target without a host': [() => head('GET http://'), 400],
     'NUL in a path': [() => head('GET /clients\0'), 400],
-    'NUL in a header': [() => head('GET /clients', 'authorization: Bearer a\0b'), 400],
     'NUL in JSON': [() => post(event(',"event_id":"\\u0000"')), 400],
     // Names and numbers
     'a repeated name in JSON': [() => post(event(',"notif\\u0079" :false')), 400],
@@ -82,14 +80,10 @@ describe('bad input on a raw socket', () => {
     'a gzip bomb': [() => post(gzipSync(zeros), 'content-encoding: gzip'), 413],
     'a brotli bomb': [() => post(brotliCompressSync(zeros, fastest), 'content-encoding: br'), 413],
     // Framing
-    'no HTTP': [() => 'odd\r\n\r\n', 400],
-    'an unknown transfer encoding': [() => head('POST /nowhere', 'transfer-encoding: gzip'), 400],
     'endless trailers': [() => chunked('2\r\n{}\r\n0\r\n', 'x-more: 1\r\n'.repeat(20_000)), 400, 431],
     'a chunked body over 1 MiB': [() => chunked(`200000\r\n${'x'.repeat(2 * mib)}\r\n0\r\n\r\n`), 413],
     'chunks of one byte': [() => chunked('1\r\n \r\n'.repeat(300_000), '2\r\n{}\r\n0\r\n\r\n'), 400],
-    'chunked and a length': [() => chunked('').replace('\r\n\r\n', '\r\ncontent-length: 3\r\n\r\n'), 400],
     'a length below the body': [() => post('{}{}').toString().replace('length: 4', 'length: 2'), 400],
-    'a length over 1 MiB, nothing sent': [() => postHead('content-length: 99999999'), 413],
     // Heads
     'no Host': [() => bare('GET /healthz', 'connection: close'), 400],
     'two Hosts': [() => head('GET /healthz', 'host: y'), 400],
@@ -101,7 +95,6 @@ describe('bad input on a raw socket', () => {
     // Node by itself leaves out all after 2,000.
     'a token behind 3,000 headers': [() => head('GET /clients', ...Array(3_000).fill('x:'), bearer), 200],
     'a path of dots': [() => head('GET /../../etc/passwd'), 404],
-    CONNECT: [() => head('CONNECT elsewhere.example:443'), 400],
     'Expect: 100-continue': [() => post(event(''), 'expect: 100-continue'), 404],
     'names like properties, and NUL, in a form': [
       () => {
