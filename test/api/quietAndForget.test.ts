@@ -54,11 +54,8 @@ describe('a video and its notification', () => {
       for (const [wrong, says] of [
         [-1, 'must be at least 0'],
         [3601, 'must be at most 3600'],
-        [1e20, 'must be at most 9007199254740991; seconds: must be at most 3600'],
-        [-1e20, 'must be at least -9007199254740991; seconds: must be at least 0'],
         [1.5, 'must be a whole number'],
         ['60', 'must be a number'],
-        [null, 'must be a number'],
         [undefined, 'is missing'],
       ]) {
         const { status, body } = await setQuiet(wrong);
