@@ -107,7 +107,10 @@ describe('A process that cannot listen', () => {
     /ended: cannot listen on \S+, port \d+: .*\. HOST, PORT, ADMIN_HOST and ADMIN_PORT say where\.\n/;
   const rows: Record<string, [env: () => Record<string, string>, says: RegExp]> = {
     [`${cannot} PORT`]: [() => ({ PORT: String(servers().temporalAddress.split(':')[1]) }), noPort],
-    [`${cannot} HOST`]: [() => ({ HOST: 'nosuch.invalid' }), noPort],
+    [`${cannot} HOST`]: [
+      () => ({ HOST: 'nosuch.invalid' }),
+      /the name cannot be looked up\. HOST, PORT, .* say where/,
+    ],
     [`${cannot} ADMIN_HOST`]: [() => ({ ADMIN_HOST: '192.0.2.1' }), noPort],
     'or read the certificates of receivers ends before it waits for Redis': [
       () => ({ TRUSTED_ROOTS_FILE: '/nowhere', REDIS_URL: 'redis://127.0.0.1:1' }),

@@ -4,7 +4,6 @@ import { listCalls } from '../../src/redis/records/audit.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { startReceiver, until, verifies } from '../receiver.js';
 import { afterTest } from '../servers.js';
-import { newToken } from '../service.js';
 import { type ConsoleScene, startScene } from './scene.js';
 import { formTokenIn, signedIn } from './visitor.js';
 
@@ -220,21 +219,5 @@ describe('console: actions', () => {
     }
     assert.equal(receiver.received.length, sent);
     assert.deepEqual(await audited(), []);
-  });
-
-  it('gives a session the scope signing_secrets only if its token has it', async () => {
-    scene = await startScene(['push_notifications', 'signing_secrets']);
-    const { h, customer, site, token } = scene;
-    const lesser = await newToken(h, { ...customer, scopes: ['push_notifications'] });
-    for (const [by, status] of [
-      [lesser, 403],
-      [token, 200],
-    ] as const) {
-      const visitor = await signedIn(h, by);
-      for (const action of ['signing_secret', 'signing_secret/rotate']) {
-        const page = await visitor.submit(await visitor.get(`${site}/actions`), `${site}/${action}`);
-        assert.deepEqual([page.status, /whsec_/.test(page.html)], [status, status === 200]);
-      }
-    }
   });
 });

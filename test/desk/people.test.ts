@@ -365,22 +365,13 @@ describe('desk: people', () => {
     assert.equal((await open(unused)).page.status, 401);
   });
 
-  it('send forms of their own pages only, with a reason for every change', async () => {
+  it('give a reason for every change, and find it in the audit and its CSV', async () => {
     const visitor = new Visitor(scene.url);
     await visitor.post('/desk/open', { link: await newPersonLink(scene, 'admin', 'Ada') });
     const action = '/desk/do/account/create';
     const page = await visitor.get(action);
     const without = await visitor.submit(page, action, { name: 'Media', reason: '' });
     assert.deepEqual([without.status, /<p>Why: is missing/.test(without.html)], [400, true]);
-    const forged = { name: 'Media', reason: 'x', form_token: 'made-up' };
-    assert.equal((await visitor.post(action, forged)).status, 403);
-    const lost = await new Visitor(scene.url).submit(page, action, { name: 'Media', reason: 'x' });
-    assert.deepEqual(
-      [lost.status, /Your session has ended, and nothing was done/.test(lost.html)],
-      [401, true],
-    );
-    const elsewhere = await visitor.post(action, { name: 'Media' }, { origin: 'https://evil.example' });
-    assert.equal(elsewhere.status, 403);
     const made = await visitor.submit(page, action, { name: '＝1+1', reason: 'ticket 4711' });
     assert.match(made.html, /shown only once/);
     const entry = (await scene.cli.json('audit')).at(-1);

@@ -184,7 +184,7 @@ describe('operator status: us or them', () => {
       afterTest(() => h.temporal.schedule.getHandle(`sweep/${prefix}`).delete());
       const because = async (): Promise<string> => (await json('status')).because;
       assert.equal(await because(), 'No process with an API runs.');
-      opened(await startService(service, 'api'));
+      opened(await startHarness(service, 'api'));
       assert.equal(await because(), 'Nothing is overdue and no endpoint is failing.');
     });
 
@@ -262,14 +262,33 @@ describe('operator status: us or them', () => {
       assert.match(because, /^Nothing outside was reached during some of the last 3 minutes\. Attempts of /);
     });
 
-    it('a process cannot start workflows, although Temporal serves this command', async () => {
+    it('a process cannot start workflows, although Temporal serves this command, in log, status and metrics', async () => {
       const proxy = opened(await startGrpcProxy(servers().temporalAddress));
-      proxy.answer = (path) => (path.endsWith('/StartWorkflowExecution') ? grpc.unavailable : grpc.ok);
       const env = { TEMPORAL_ADDRESS: proxy.address, KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue };
-      const api = opened(await startHarness(env, 'api'));
-      await api.publish({ client: await h.newClient(receiver.url), asset: 'vid' });
-      const says = /Temporal did not take \d+ starts? of workflows in the last 3 minutes\./;
-      await until('it is named', async () => says.test((await cli.json('status')).because));
+      const { log, lines } = keptLog();
+      const errors: unknown[] = [];
+      const temporalAnswered = (call: string, _: number, error?: string) =>
+        error && errors.push([call, error]);
+      const api = opened(await startHarness(env, 'api', { log, metrics: { temporalAnswered } }));
+      for (const [code, reason, says] of [
+        [
+          grpc.invalidArgument,
+          'invalid',
+          /could not be started .* \(INVALID_ARGUMENT\)\. .*search attribute/,
+        ],
+        [grpc.unimplemented, 'other', /could not be started .* Temporal refuses a call\./],
+        // As RESOURCE_EXHAUSTED and the other refusals that pass.
+        [grpc.unavailable, undefined, /did not take \d+ starts? of workflows in the last 3 minutes\./],
+      ] as const) {
+        lines.length = errors.length = 0;
+        proxy.refuse(code, 'StartWorkflowExecution');
+        await api.publish({ client: await h.newClient(receiver.url), asset: 'vid' });
+        await until('it is named', async () => says.test((await cli.json('status')).because));
+        if (reason === undefined) continue;
+        const line = lines.find(({ msg }) => msg === 'a workflow cannot be started');
+        assert.deepEqual([line?.reason, typeof line?.do], [reason, 'string']);
+        assert.deepEqual(errors[0], ['start', reason]);
+      }
     });
 
     it('a refused call whose name has several words', async () => {
@@ -285,28 +304,6 @@ describe('operator status: us or them', () => {
       const told = await describeRefusals({ 'refused_calls:start:invalid': 3, 'refused_starts:invalid': 3 });
       assert.match(told.join('\n'), /^3 workflows could not be started .*$/);
     });
-
-    // RESOURCE_EXHAUSTED and the refusals that pass are the outage of the test before.
-    for (const [code, says] of [
-      [grpc.invalidArgument, /could not be started .* \(INVALID_ARGUMENT\)\. .*search attribute/],
-      [grpc.unimplemented, /could not be started .* Temporal refuses a call\./],
-    ] as const)
-      it(`a process whose starts of workflows are refused for good (gRPC ${code}), in log, status and metrics`, async () => {
-        const proxy = opened(await startGrpcProxy(servers().temporalAddress));
-        proxy.answer = (path) => (path.endsWith('/StartWorkflowExecution') ? code : grpc.ok);
-        const env = { TEMPORAL_ADDRESS: proxy.address, KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue };
-        const { log, lines } = keptLog();
-        const errors: unknown[] = [];
-        const temporalAnswered = (call: string, _: number, error?: string) =>
-          error && errors.push([call, error]);
-        const api = opened(await startHarness(env, 'api', { log, metrics: { temporalAnswered } }));
-        await api.publish({ client: await h.newClient(receiver.url), asset: 'vid' });
-        await until('it is named', async () => says.test((await cli.json('status')).because));
-        const line = lines.find(({ msg }) => msg === 'a workflow cannot be started');
-        const reason = code === grpc.invalidArgument ? 'invalid' : 'other';
-        assert.deepEqual([line?.reason, typeof line?.do], [reason, 'string']);
-        assert.deepEqual(errors[0], ['start', reason]);
-      });
 
     it('a worker that was killed is counted no longer', async () => {
       const { prefix } = h.db;

@@ -14,7 +14,7 @@ import { tableOf, written } from '../../src/operator/terminal.js';
 import { tried } from '../families.js';
 import { packagesLoadedWith } from '../imports.mjs';
 import { forSuite, servers } from '../servers.js';
-import { type Cli, commandOf, openCli } from './cli.js';
+import { commandOf, openCli } from './cli.js';
 
 describe('operator: usage', () => {
   const cli = forSuite(() => openCli());
@@ -24,10 +24,8 @@ describe('operator: usage', () => {
   });
   after(() => rm(dir, { recursive: true }));
 
-  const run: Cli['run'] = (args, options) => cli.run(args, { ...options, alone: true });
-
   it('ends with exit status 0 for help, which says how npm passes options on, and which a command requires', async () => {
-    const ran = await run(['--help']);
+    const ran = await cli.run(['--help'], { alone: true });
     assert.deepEqual([ran.status, ran.stderr], [0, '']);
     assert.match(ran.stdout, /npm run -s operator -- status --json/);
     assert.equal(ran.stdout.includes('\u001b'), false, 'no colours where nobody looks');
@@ -120,7 +118,7 @@ describe('operator: usage', () => {
 
   it('ends with exit status 1 and the reason if no servers are found', async () => {
     const env = { REDIS_URL: undefined, TEMPORAL_ADDRESS: undefined, DATA_DIR: dir };
-    const ran = await run(['account', 'list', '--json'], { env });
+    const ran = await cli.run(['account', 'list', '--json'], { env });
     assert.deepEqual([ran.status, ran.stdout], [1, '']);
     assert.match(ran.stderr, /REDIS_URL is not set and "npm start" does not run/);
     assert.match(ran.stderr, /\nRun "npm start", or set REDIS_URL and TEMPORAL_ADDRESS\.\n$/);
@@ -154,7 +152,7 @@ describe('operator: usage', () => {
     writeRunState(dir, { supervisor, children: [], environment });
     const { account_id } = await cli.json('account', 'create', '--name', 'Found');
     const env = { REDIS_URL: undefined, TEMPORAL_ADDRESS: undefined, KEY_PREFIX: undefined, DATA_DIR: dir };
-    const ran = await run(['account', 'list', '--json'], { env });
+    const ran = await cli.run(['account', 'list', '--json'], { env });
     assert.equal(JSON.parse(ran.stdout)[0].account_id, account_id);
   });
 
@@ -163,7 +161,7 @@ describe('operator: usage', () => {
     const said = 'Redis does not answer (ECONNREFUSED). REDIS_URL leads to redis://127.0.0.1:1.';
     const remedy = 'Start it, or correct REDIS_URL.';
     const answer = { status: 1, stdout: '' };
-    const ran = [cli.run(['account', 'list'], { env }), run(['status'], { env })];
+    const ran = [cli.run(['account', 'list'], { env }), cli.run(['status'], { env })];
     const stderr = [`${said}\n`, `It is us. ${said} ${remedy}\n`];
     assert.deepEqual(
       await Promise.all(ran),
@@ -181,7 +179,7 @@ describe('operator: usage', () => {
 
   it('prints nothing else where the server asks for no password', async () => {
     const REDIS_URL = servers().redisUrl.replace('//', '//:pw@');
-    const { status, stderr } = await run(['account', 'list'], { env: { REDIS_URL } });
+    const { status, stderr } = await cli.run(['account', 'list'], { env: { REDIS_URL }, alone: true });
     assert.deepEqual([status, stderr], [0, '']);
   });
 
