@@ -131,26 +131,19 @@ describe('operations of operators', () => {
       assert.equal(schema.safeParse(answer).error, undefined);
     });
 
-    itOne(
-      `${name}: is refused by every door to a role that may not do it, and shows the others no secret that is not due to them`,
-      async () => {
-        const site = await pausedSite();
-        const input = inputOf(operation, site);
-        const hidden = { look: ['url-secret'], support: ['client_secret'] };
-        for (const role of ['look', 'support'] as const) {
-          const { status, text, body } = await called(operation, role, input);
+    // What each role is shown: rights.test.ts.
+    const lesser = roles.filter((role) => !isAllowed(role, operation.role));
+    if (lesser.length > 0)
+      itOne(`${name}: is refused by every door to a role that may not do it`, async () => {
+        const input = inputOf(operation, await pausedSite());
+        for (const role of lesser) {
+          const { status, body } = await called(operation, role, input);
           const ran = await scene.there(role, wordsOf(operation, input));
-          if (isAllowed(role, operation.role)) {
-            for (const secret of ['whsec_', site.client_secret, ...hidden[role]])
-              assert.ok(!text.includes(secret) && !ran.stdout.includes(secret), secret);
-            continue;
-          }
           const says = `This needs the role ${operation.role}; the token ${role} has the role ${role}`;
           assert.deepEqual([status, body.code, body.msg], [403, 'insufficient_role', says]);
           assert.deepEqual(ran, { status: 1, stdout: '', stderr: `${says}.\n` });
         }
-      },
-    );
+      });
 
     itOne(`${name}: has a page, with a form for who may, which carries it out`, async () => {
       const site = await pausedSite();
@@ -164,7 +157,6 @@ describe('operations of operators', () => {
           `${path}?${operation.changes ? '' : new URLSearchParams(fields)}`,
         );
         assert.equal(page.status, isAllowed(role, operation.role) ? 200 : 403);
-        if (role === 'look') assert.doesNotMatch(page.html, /url-secret|whsec_/);
       }
       if (!operation.changes) return;
       const form = await visitors.admin.get(path);
