@@ -26,7 +26,7 @@ import { startOwnRedis } from '../ownRedis.js';
 import { startProxy } from '../proxy.js';
 import { portOf, startReceiver, until } from '../receiver.js';
 import { opened, openForSuite } from '../servers.js';
-import { inputOf, newPersonLink, newSite, pathOf, type Site, startDesk } from './scene.js';
+import { inputOf, newPersonLink, newSite, pathOf, personAt, type Site, startDesk } from './scene.js';
 
 /** Of operations that this installation gives no reason to carry out. */
 const refusals: Record<string, string> = {
@@ -40,10 +40,7 @@ describe('operations of operators', () => {
   const scene = openForSuite(() => startDesk());
   const visitors = {} as Record<Role, Visitor>;
   before(async () => {
-    for (const role of roles) {
-      visitors[role] = new Visitor(scene.url);
-      await visitors[role].post('/desk/open', { link: await newPersonLink(scene, role, role) });
-    }
+    for (const role of roles) visitors[role] = await personAt(scene, role);
   });
 
   const ada = (role: Role = 'admin') =>
@@ -200,8 +197,7 @@ describe('operations of operators', () => {
     };
 
     it('count first at the desk, and then send in the span of time that was counted', async () => {
-      const visitor = new Visitor(own.url);
-      await visitor.post('/desk/open', { link: await newPersonLink(own, 'support', 'support') });
+      const visitor = await personAt(own, 'support');
       const { receiver, client } = await delivered();
       const path = '/desk/do/notification/replay';
       const asked = { client_token: client, since: '1d', reason: 'a restore' };
@@ -769,8 +765,7 @@ describe('operations of operators', () => {
     const redis = opened(await startOwnRedis());
     const line = opened(await startProxy(redis.url));
     const away = opened(await startDesk({ REDIS_URL: line.url }));
-    const ada = new Visitor(away.url);
-    await ada.post('/desk/open', { link: await newPersonLink(away, 'look', 'Ada') });
+    const ada = await personAt(away, 'look');
     await away.h.db.redis.config('SET', 'maxmemory', 1);
     const full = await away.call('look', 'GET', '/operator/status');
     assert.match(full.body.because, /^Redis is full/, full.text);

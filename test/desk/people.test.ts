@@ -6,7 +6,7 @@ import { Visitor } from '../console/visitor.js';
 import { keysMatching } from '../keysMatching.js';
 import { portOf } from '../receiver.js';
 import { forSuite } from '../servers.js';
-import { newPersonLink, startDesk } from './scene.js';
+import { newPersonLink, personAt, startDesk } from './scene.js';
 
 /** The package has no types. */
 const providerPackage: string = 'oidc-provider';
@@ -366,8 +366,7 @@ describe('desk: people', () => {
   });
 
   it('give a reason for every change, and find it in the audit and its CSV', async () => {
-    const visitor = new Visitor(scene.url);
-    await visitor.post('/desk/open', { link: await newPersonLink(scene, 'admin', 'Ada') });
+    const visitor = await personAt(scene, 'admin', 'Ada');
     const action = '/desk/do/account/create';
     const page = await visitor.get(action);
     const without = await visitor.submit(page, action, { name: 'Media', reason: '' });

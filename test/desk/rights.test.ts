@@ -22,7 +22,7 @@ import { registeredClient } from '../operator/cli.js';
 import { type Receiver, startReceiver } from '../receiver.js';
 import { openForSuite } from '../servers.js';
 import { arrivedEvent, type Customer, callApi, newCustomer, newToken } from '../service.js';
-import { type DeskScene, inputOf, newPersonLink, pathOf, type Site, startDesk } from './scene.js';
+import { type DeskScene, inputOf, pathOf, personAt, type Site, startDesk } from './scene.js';
 
 const headerValue = 'S3cretGatewayKey';
 const urlSecret = 'url-secret';
@@ -69,7 +69,7 @@ async function setHeaders(owner: Customer, first: () => Promise<unknown>): Promi
 const register = ({ h }: DeskScene, { client }: Site) =>
   h.registerUrl(client, `http://127.0.0.1:9/hook?key=${urlSecret}`);
 
-/** Who walks, what is due to them whatever the state, and what they do. */
+/** Who walks, what is due to them whatever the state, and what they do. The sample has those who may only look where a URL is registered. */
 const walkers: Record<string, [due: Secret[], walk: (place: Place) => Promise<void>]> = {
   'a token for general use': [['the whole URL'], (place) => walkCalls(place, place.tokens.general)],
   'a token with signing_secrets': [
@@ -84,6 +84,7 @@ const walkers: Record<string, [due: Secret[], walk: (place: Place) => Promise<vo
     [],
     async (place) => walkCalls(place, (await newCustomer(place.scene.h, ['enrichments'])).token),
   ],
+  'a session that may only look': [[], (place) => walkConsole(place, place.tokens.full, '?access=read')],
   'a session of a token for general use': [
     ['the whole URL'],
     (place) => walkConsole(place, place.tokens.general),
@@ -92,16 +93,15 @@ const walkers: Record<string, [due: Secret[], walk: (place: Place) => Promise<vo
     ['the signing secret', 'a header value', 'the whole URL'],
     (place) => walkConsole(place, place.tokens.full),
   ],
-  'a session that may only look': [[], (place) => walkConsole(place, place.tokens.full, '?access=read')],
   'a session of another account': [
     [],
     async (place) => walkConsole(place, (await newCustomer(place.scene.h)).token),
   ],
+  'an operator who may look': [['another account'], (place) => walkOperations(place, 'look')],
   'a session of the platform': [
     [],
     async (place) => walkConsole(place, (await newCustomer(place.scene.h, ['enrichments'])).token),
   ],
-  'an operator who may look': [['another account'], (place) => walkOperations(place, 'look')],
   'an operator of support': [
     ['the whole URL', 'another account'],
     (place) => walkOperations(place, 'support'),
@@ -174,8 +174,7 @@ async function walkSession(place: Place, visitor: Visitor, pages: Iterable<strin
 
 async function walkOperations(place: Place, role: 'look' | 'support' | 'admin'): Promise<void> {
   const { scene, site } = place;
-  const visitor = new Visitor(scene.url);
-  await visitor.post('/desk/open', { link: await newPersonLink(scene, role, role) });
+  const visitor = await personAt(scene, role);
   const own = [`/desk/clients/${site.client}`, `/desk/accounts/${site.account_id}`];
   await walkPages(
     visitor,
@@ -312,8 +311,7 @@ describe('What is secret', () => {
       ['support', false],
       ['admin', true],
     ] as const) {
-      const visitor = new Visitor(scene.url);
-      await visitor.post('/desk/open', { link: await newPersonLink(scene, role, role) });
+      const visitor = await personAt(scene, role);
       for (const page of ['actions', `notifications/${id}`]) {
         const { html } = await visitor.get(`/desk/clients/${client}/${page}`);
         assert.equal(/action="\/desk\/do\//.test(html), isOffered, `${role}, ${page}`);

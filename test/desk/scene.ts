@@ -10,6 +10,7 @@ import {
   type Role,
   roles,
 } from '../../src/redis/records/operatorAccess.js';
+import { Visitor } from '../console/visitor.js';
 import { type Cli, openCli, registeredClient } from '../operator/cli.js';
 import { type Given, type Harness, startHarness } from '../service.js';
 
@@ -68,6 +69,13 @@ export async function startDesk(
 export async function newPersonLink({ h, url }: Pick<DeskScene, 'h' | 'url'>, role: Role, name: string) {
   const { token } = await personSessions.createLink(h.db, { name, role, how: 'link' });
   return `${url}/desk/open#${token}`;
+}
+
+/** The browser of a person whom a link has let in. */
+export async function personAt(scene: Pick<DeskScene, 'h' | 'url'>, role: Role, name: string = role) {
+  const visitor = new Visitor(scene.url);
+  await visitor.post('/desk/open', { link: await newPersonLink(scene, role, name) });
+  return visitor;
 }
 
 let count = 0;

@@ -12,10 +12,10 @@ import {
   readUrlRequest,
   waitingUrlRequests,
 } from '../../src/redis/records/urlRequests.js';
-import { signedIn, Visitor } from '../console/visitor.js';
+import { signedIn } from '../console/visitor.js';
 import { openForSuite } from '../servers.js';
 import { newCustomer } from '../service.js';
-import { newPersonLink, startDesk } from './scene.js';
+import { personAt, startDesk } from './scene.js';
 
 const present = 'http://127.0.0.1:9/now?key=url-secret';
 const wanted = 'http://127.0.0.1:10/wanted?key=url-secret';
@@ -132,11 +132,7 @@ describe('a request for another URL', () => {
   });
 
   it('is answered on the first page, on the site’s and on Change with one click, by who may; the console shows which', async () => {
-    const visitors = {} as Record<'support' | 'look', Visitor>;
-    for (const role of ['support', 'look'] as const) {
-      visitors[role] = new Visitor(scene.url);
-      await visitors[role].post('/desk/open', { link: await newPersonLink(scene, role, role) });
-    }
+    const visitors = { support: await personAt(scene, 'support'), look: await personAt(scene, 'look') };
     const { customer, client_token, state } = await site();
     const engineer = await signedIn(scene.h, customer.token);
     const here = `/console/sites/${client_token}`;

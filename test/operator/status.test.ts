@@ -10,8 +10,7 @@ import { noteCounts } from '../../src/redis/records/counts.js';
 import { getEndpoint, resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { countMinutes } from '../../src/redis/records/minutes.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
-import { Visitor } from '../console/visitor.js';
-import { newPersonLink } from '../desk/scene.js';
+import { personAt } from '../desk/scene.js';
 import { status as grpc, startGrpcProxy } from '../grpcProxy.js';
 import { startService } from '../program.js';
 import { startProxy } from '../proxy.js';
@@ -55,8 +54,7 @@ describe('operator status: us or them', () => {
     const { verdict, amiss, worst } = await cli.json('status');
     assert.deepEqual([verdict, amiss, worst.length], ['fine', 21, 20]);
     const door = await listen({ HOST: '127.0.0.1', PORT: 0 }, createDesk(h.apiDeps));
-    const visitor = new Visitor(`http://127.0.0.1:${door.port}`);
-    await visitor.post('/desk/open', { link: await newPersonLink({ h, url: visitor.url }, 'look', 'Ada') });
+    const visitor = await personAt({ h, url: `http://127.0.0.1:${door.port}` }, 'look');
     assert.match(
       (await visitor.get('/desk')).html,
       /<strong>All is well.*<p>The worst 20 of 21 are shown\.</s,
