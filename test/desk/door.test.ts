@@ -23,7 +23,7 @@ describe('The operators’ port', () => {
     const bulk = () => ask('/operator/client/list', '203.0.113.1', scene.tokens.look);
     assert.equal((await bulk()).status, 200);
     for (const path of ['/operator/client/list', '/desk', '/desk/open', '/nowhere']) {
-      const flood = await Promise.all(Array.from({ length: 200 }, () => ask(path, '203.0.113.1')));
+      const flood = await Promise.all(Array.from({ length: 60 }, () => ask(path, '203.0.113.1')));
       const refused = flood.filter(({ status }) => status === 429);
       assert.ok(refused.length > 0, path);
       assert.match(refused[0]?.headers.get('retry-after') ?? '', /^[12]$/);
@@ -33,7 +33,7 @@ describe('The operators’ port', () => {
     assert.equal((await ask('/operator/client/list', '203.0.113.2')).status, 401);
     await revokeOperatorToken(scene.h.db, 'look');
     assert.equal((await bulk()).status, 401);
-    const revoked = await Promise.all(Array.from({ length: 200 }, bulk));
+    const revoked = await Promise.all(Array.from({ length: 60 }, bulk));
     assert.ok(
       revoked.some(({ status }) => status === 429),
       'a revoked token is a stranger’s',

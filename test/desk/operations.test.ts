@@ -157,8 +157,9 @@ describe('operations of operators', () => {
       }
       if (!operation.changes) return;
       const form = await visitors.admin.get(path);
-      const done = await visitors.admin.submit(form, path, { ...fields, reason: 'a test' });
-      const shown = await visitors.look.post(path, { ...fields, reason: 'a test' });
+      const sent = { ...fields, typed: Object.values(fields).at(-1) ?? '', reason: 'a test' };
+      const done = await visitors.admin.submit(form, path, sent);
+      const shown = await visitors.look.post(path, sent);
       const due = refusals[name] === undefined ? 200 : 409;
       assert.deepEqual([done.status, shown.status], [due, 403], done.html);
     });
@@ -443,7 +444,6 @@ describe('operations of operators', () => {
   it('refuse a wrong call like the API, before anything is done', async () => {
     const of = { client_token: (await pausedSite()).client };
     const [pause, set] = ['/operator/registration/pause', '/operator/client/set'];
-    const replay = '/operator/notification/replay';
     const forged = ['NaN', '-1', '1.5'].map((score) => {
       const cursor = Buffer.from(`f.${score}.dmlk.*`).toString('base64url');
       return [
@@ -462,14 +462,12 @@ describe('operations of operators', () => {
       ['POST', set, of, 400, /Give max_in_flight, max_per_second or quiet_seconds/],
       ['POST', pause, { ...of, limit: 1 }, 400, 'body: the member "limit" is unknown'],
       ['POST', set, { ...of, max_per_second: 0 }, 400, /: Give a whole number of at least 1, or "default"$/],
-      ['POST', replay, { ...of, since: '1d', until: '2d' }, 400, /^The time of since must not be later/],
       ['GET', '/operator/client/list?account=acc_x', undefined, 404, 'There is no account acc_x'],
       ['GET', '/operator/client/list?cursor=zzzz', undefined, 400, /cursor/],
       ['POST', '/operator/registration/change', { ...of, url: 'ftp://x' }, 400, /./],
       ['POST', pause, { client_token: 'nobody' }, 404, 'There is no client nobody'],
       ['GET', pause, undefined, 405, /not allowed/],
       ['GET', '/operator/client/list?nmae=x', undefined, 400, 'The parameter nmae is not known'],
-      ['GET', '/operator/client/list?state=broken', undefined, 400, /state: Allowed choices are/],
       ['GET', '/operator/client/list?limit=0', undefined, 400, /limit: must be a whole number from 1 to 200/],
       ['GET', '/operator/account/list?cursor=eA', undefined, 400, /cursor/],
       ['GET', '/operator/nothing', undefined, 404, /nothing/],

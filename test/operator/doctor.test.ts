@@ -125,8 +125,12 @@ describe('operator doctor', () => {
   it('warns of a Redis beyond this machine without a password, whatever it is', async () => {
     const { port } = new URL(servers().redisUrl);
     const closed = ['127.0.0.1', 'user@127.0.0.1', ':pw@0.0.0.0', 'user:pw@0.0.0.0'];
-    for (const kind of ['', '+cluster', '+sentinel'])
-      for (const at of [...closed, '0.0.0.0', 'user@0.0.0.0']) {
+    for (const [kind, ...addresses] of [
+      ['', ...closed, '0.0.0.0', 'user@0.0.0.0'],
+      ['+cluster', ':pw@0.0.0.0', 'user@0.0.0.0'],
+      ['+sentinel', ':pw@0.0.0.0', 'user@0.0.0.0'],
+    ])
+      for (const at of addresses) {
         const level = closed.includes(at) ? undefined : 'warn';
         const url = `redis${kind}://${at}:${port}${kind === '+sentinel' ? '/name' : ''}`;
         assert.equal((await examine({ REDIS_URL: url })).finding('settings REDIS_URL')?.level, level, url);

@@ -30,12 +30,7 @@ describe('operator: notification, explain', () => {
     const more = 'Showing 1. More results are available: raise the limit.\n';
     for (const args of [[], ['--json']]) {
       const { stderr } = await cli.run([
-        'notification',
-        'list',
-        '--client',
-        'LISTED',
-        '--limit',
-        '1',
+        ...'notification list --client LISTED --limit 1'.split(' '),
         ...args,
       ]);
       assert.equal(stderr, more, 'also to a program that reads the list');
