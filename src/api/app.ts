@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import Router from '@koa/router';
 import Koa, { type Context } from 'koa';
@@ -21,7 +22,7 @@ import { mountConsole } from './console/mount.js';
 import type { ApiDeps, Services } from './deps.js';
 import { docsFiles } from './reference/docs.js';
 import { openapiCall } from './reference/openapi.js';
-import { createLines, healthPaths, oneByOne } from './steps/pace.js';
+import { createLines, healthPaths, oneByOne, type Pace } from './steps/pace.js';
 import { bearerToken, tokenFinder } from './steps/publisher.js';
 
 /** Builds the HTTP edge: every path with its call, and the middlewares around them. */
@@ -87,7 +88,7 @@ interface Edge {
   metrics: Metrics;
   trustedProxies?: readonly string[];
   count?(field: string): unknown;
-  pace?: Step;
+  pace?: Pace;
   holdRefusal?(ctx: ApiContext): unknown;
   /** Of the calls. */
   paths?: readonly string[];
@@ -98,8 +99,7 @@ export function createEdge(edge: Edge): Koa {
   const { log, pace, holdRefusal, paths = [] } = edge;
   const app = new Koa();
   app.use(readTarget);
-  // Before all else: hundreds of calls that wait keep all that was made for them, which collections copy while everybody waits.
-  if (pace) app.use(pace);
+  if (pace) app.use(pace.step);
   app.use(nameRequest);
   app.use(async (ctx, next) => {
     await next();
@@ -109,6 +109,14 @@ export function createEdge(edge: Edge): Koa {
   app.use(observe(edge));
   app.use(answerErrors(log, paths));
   app.use(checkHead);
+  const callback = app.callback.bind(app);
+  app.callback = () => {
+    const handle = callback();
+    return async (req, res) => {
+      await pace?.admit(req as IncomingMessage);
+      await handle(req, res);
+    };
+  };
   // Errors after the answer was handed over, such as a caller that hung up.
   app.on('error', (err: NodeJS.ErrnoException) => log.debug({ reason: err.code }, 'connection error'));
   return app;

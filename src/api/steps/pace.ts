@@ -4,8 +4,8 @@
  * Some have their own way: publishing is paced by what is accepted (delivery/hands.ts); health checks and scrapes are never refused,
  * or a stranger could have the balancer take every process out, and nobody would see it.
  */
+import type { IncomingMessage } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Next } from 'koa';
 import type { Config } from '../../config.js';
 import { type ApiError, type Quota, tooMany } from '../../http/apiError.js';
 import { clientAddress, networkOf } from '../../http/clientAddress.js';
@@ -28,7 +28,7 @@ const weights: [path: RegExp, weight: number][] = [
   [/^\/desk\/sign_in/, 10],
 ];
 
-const weightOf = (ctx: Pick<ApiContext, 'path'>) => weights.find(([path]) => path.test(ctx.path))?.[1] ?? 1;
+const weightOf = (target: string) => weights.find(([path]) => path.test(target))?.[1] ?? 1;
 /** How long an operator is known, for the pace of calls. */
 const knownForMs = 3_600_000;
 
@@ -44,7 +44,55 @@ function createLine(perSecond: number, isRefused = true) {
 }
 
 type Line = ReturnType<typeof createLine>;
-type Paced = Pick<ApiContext, 'req' | 'state'>;
+type Paced = { req: IncomingMessage; state: Partial<ApiContext['state']> };
+/** Where a call waits, if it must, and what follows its answer. */
+interface Place {
+  line?: Line;
+  key?: string;
+  weight?: number;
+  after?(ctx: ApiContext): void;
+}
+
+/** Paces the calls of a port. */
+export interface Pace {
+  /** Has a call wait for its turn, before anything else is made for it: collections copy all that hundreds which wait keep. */
+  admit(req: IncomingMessage): Promise<void>;
+  /** Goes on with an admitted call. */
+  step: Step;
+}
+
+const admission = Symbol('admission');
+type Admitted = IncomingMessage & { [admission]?: Pick<Place, 'after'> & Pick<Paced, 'state'> };
+
+/** @param placeOf gets path and query of the target, which may be no URL */
+function createPace(
+  join: (paced: Paced, line: Line, key?: string, weight?: number) => Promise<void>,
+  placeOf: (req: IncomingMessage, path: string, query: string) => Place,
+): Pace {
+  return {
+    async admit(req: Admitted) {
+      const target = (req.url ?? '').replace(/^https?:\/\/[^/?#]*/i, '');
+      const [path = '', query = ''] = target.split('?', 2);
+      const { line, key, weight, after } = placeOf(req, path, query);
+      const state: Paced['state'] = {};
+      Object.assign(req, { [admission]: { state, after } });
+      if (line === undefined) return;
+      await join({ req, state }, line, key, weight).catch((err: ApiError) => {
+        // The edge answers it.
+        state.refusal = err;
+      });
+    },
+    async step(ctx, next) {
+      const { state, after } = (ctx.req as Admitted)[admission] ?? {};
+      Object.assign(ctx.state, state);
+      try {
+        await next();
+      } finally {
+        after?.(ctx);
+      }
+    },
+  };
+}
 
 /** Lines for the calls of a process. */
 export function createLines({ config, log, closing }: Pick<Services, 'config' | 'log' | 'closing'>) {
@@ -57,77 +105,68 @@ export function createLines({ config, log, closing }: Pick<Services, 'config' | 
   const holdRefusal = holdRefusals(config.heldRefusalMs, closing);
   let isTold = false;
 
-  async function join(ctx: Paced, line: Line, key: string, weight = 1): Promise<void> {
-    ctx.state.line = key;
+  async function join(paced: Paced, line: Line, key = '', weight = 1): Promise<void> {
+    paced.state.line = key;
     const { waitMs } = line.rate.count(key, weight, maxWaitMs);
     if (waitMs > maxWaitMs && line.isRefused) {
       // Held before anything is made, logged or counted for it: a thousand that come at once cost least.
-      await holdRefusal(ctx);
+      await holdRefusal(paced);
       throw tooMany('Too many calls', line.quota, waitMs);
     }
-    if (waitMs > 0) await hold(ctx, Math.min(waitMs, maxWaitMs));
+    if (waitMs > 0) await hold(paced, Math.min(waitMs, maxWaitMs));
   }
 
-  /** Joins a line before anything else is done for the call: the edge answers the refusal. */
-  const joinFirst = (ctx: ApiContext, ...line: [line: Line, key: string, weight?: number]) =>
-    join(ctx, ...line).catch((err: ApiError) => {
-      ctx.state.refusal = err;
-    });
-
   /** Paces calls of strangers by their network, but those that turn out not to come from one. */
-  async function joinStrangers(ctx: ApiContext, next: Next, isKnown: () => boolean): Promise<void> {
-    const address = clientAddress(ctx.req, trusted);
-    if (!isTold && clientAddress(ctx.req, proxies) !== address) {
+  function amongStrangers(req: IncomingMessage, path: string, isKnown: (ctx: ApiContext) => boolean) {
+    const address = clientAddress(req, trusted);
+    if (!isTold && clientAddress(req, proxies) !== address) {
       isTold = true;
       log.warn({ address }, 'TRUSTED_PROXIES lacks this proxy: all of its callers count as one');
     }
     const network = networkOf(address);
-    await joinFirst(ctx, strangers, network, weightOf(ctx));
-    try {
-      await next();
-    } finally {
-      // Behind a proxy that is not trusted everybody has one address: those who turn out to be somebody do not count there.
-      if (!ctx.state.refusal && isKnown()) strangers.rate.giveBack(network);
-    }
+    // Behind a proxy that is not trusted everybody has one address: those who turn out to be somebody do not count there.
+    const after = (ctx: ApiContext) => {
+      if (!ctx.state.refusal && isKnown(ctx)) strangers.rate.giveBack(network);
+    };
+    return { line: strangers, key: network, weight: weightOf(path), after };
   }
 
   return {
     /** Holds the answer of a refusal, unless it was held before. */
     holdRefusal,
     /** Paces every call of the operators' port. Operators are never refused: their work comes in bulk. */
-    paceOperators(): Step {
+    paceOperators(): Pace {
       const operators = new Remembered<true>(10_000);
-      return async (ctx, next) => {
-        if (healthPaths.has(ctx.path)) return joinFirst(ctx, health, '').then(next);
-        if (ctx.path === '/metrics') return joinFirst(ctx, scrapes, '').then(next);
-        const { authorization, cookie } = ctx.req.headers;
+      return createPace(join, (req, path): Place => {
+        if (healthPaths.has(path)) return { line: health };
+        if (path === '/metrics') return { line: scrapes };
+        const { authorization, cookie } = req.headers;
         const given = secretHash(`${authorization} ${cookie}`);
-        try {
-          if (operators.recall(given)) await next();
-          else await joinStrangers(ctx, next, () => ctx.state.isOperator === true);
-        } finally {
+        const place = operators.recall(given)
+          ? undefined
+          : amongStrangers(req, path, (ctx) => ctx.state.isOperator === true);
+        const after = (ctx: ApiContext) => {
+          place?.after(ctx);
           if (ctx.state.isOperator) operators.remember(given, true, performance.now() + knownForMs);
           else operators.forget(given);
-        }
-      };
+        };
+        return { ...place, after };
+      });
     },
     /** Counts a call with the credentials of an account. @throws ApiError 429 */
-    account: (ctx: Paced, accountId: string) => join(ctx, accounts, accountId),
+    account: (paced: Paced, accountId: string) => join(paced, accounts, accountId),
     /** Paces every call. @param known the tokens found lately */
-    pace:
-      ({ findToken: { known } }: Pick<ApiDeps, 'findToken'>): Step =>
-      (ctx, next) => {
-        const given = bearerToken(ctx) ?? queryToken(ctx.querystring);
+    pace: ({ findToken: { known } }: Pick<ApiDeps, 'findToken'>): Pace =>
+      createPace(join, (req, path, query): Place => {
+        const given = bearerToken({ req }) ?? queryToken(query);
         const token = known(given);
-        if (ctx.path === '/enrichments' && token?.scopes.includes('enrichments')) return next();
-        if (healthPaths.has(ctx.path)) return joinFirst(ctx, health, '').then(next);
-        if (token !== undefined) return joinFirst(ctx, accounts, token.accountId, weightOf(ctx)).then(next);
-        return joinStrangers(
-          ctx,
-          next,
-          () => known(given) !== undefined || (ctx.path.startsWith('/oauth/') && ctx.status === 200),
-        );
-      },
+        if (path === '/enrichments' && token?.scopes.includes('enrichments')) return {};
+        if (healthPaths.has(path)) return { line: health };
+        if (token !== undefined) return { line: accounts, key: token.accountId, weight: weightOf(path) };
+        const isToken = path.startsWith('/oauth/');
+        const isKnown = ({ status }: ApiContext) => known(given) !== undefined || (isToken && status === 200);
+        return amongStrangers(req, path, isKnown);
+      }),
   };
 }
 
