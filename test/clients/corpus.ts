@@ -25,15 +25,11 @@ export const languages: Language[] = [
   },
   {
     name: 'Node',
-    runtime: ['npm', '--version'],
-    async prepare() {
-      const home = await made('node', ['package.json', 'package-lock.json', 'callers.mjs'], (cwd) =>
-        run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd }),
-      );
-      return [process.execPath, join(home, 'callers.mjs')];
-    },
-    http: ['fetch', 'node:http', 'axios', 'got', 'node-fetch', 'superagent'],
-    oauth: [...inBothWays('openid-client', 'oauth4webapi', 'simple-oauth2'), 'node-oauth'],
+    runtime: ['node', '--version'],
+    prepare: async () => [process.execPath, join(folder, 'callers.mjs')],
+    // What others are built upon: axios, got, node-fetch and superagent upon node:http, oauth4webapi is what openid-client calls.
+    http: ['fetch', 'node:http'],
+    oauth: inBothWays('openid-client'),
   },
   {
     name: 'Python',
@@ -43,8 +39,8 @@ export const languages: Language[] = [
       const home = await installed('clients-python', [requirements], (cwd) => makeVenv(cwd, requirements));
       return [join(home, 'bin/python3'), join(folder, 'callers.py')];
     },
-    http: ['urllib', 'Requests', 'httpx', 'aiohttp'],
-    oauth: inBothWays('Authlib', 'requests-oauthlib'),
+    http: ['urllib', 'Requests', 'httpx'],
+    oauth: inBothWays('requests-oauthlib'),
   },
   {
     name: 'Go',

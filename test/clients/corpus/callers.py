@@ -1,5 +1,4 @@
 """python3 callers.py <client>: what the client is answered, as one line of JSON"""
-import asyncio
 import json
 import os
 import sys
@@ -7,11 +6,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-import aiohttp
 import httpx
 import requests
-from authlib.integrations.httpx_client import OAuth2Client
-from authlib.integrations.requests_client import OAuth2Session as AuthlibSession
 from oauthlib.oauth2 import BackendApplicationClient
 from requests_oauthlib import OAuth2Session
 
@@ -39,14 +35,6 @@ def with_httpx(url, headers, body):
     return answer.status_code, answer.content
 
 
-def with_aiohttp(url, headers, body):
-    async def post():
-        async with aiohttp.ClientSession() as session, session.post(url, headers=headers, data=body) as answer:
-            return answer.status, await answer.read()
-
-    return asyncio.run(post())
-
-
 def statuses(post):
     fields = {"grant_type": "none", "client_id": ID, "client_secret": SECRET, "scope": SCOPE}
     form = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -60,10 +48,6 @@ def statuses(post):
     return {"token": token, "statuses": [minted, published, too_long, unwanted]}
 
 
-def authlib(session, method):
-    return session(ID, SECRET, scope=SCOPE, token_endpoint_auth_method=method).fetch_token(TOKENS, grant_type="none")
-
-
 def requests_oauthlib(**how):
     client = BackendApplicationClient(ID, scope=SCOPE.split())
     client.grant_type = "none"
@@ -71,12 +55,10 @@ def requests_oauthlib(**how):
 
 
 OAUTH = {
-    "Authlib, Basic": lambda: authlib(AuthlibSession, "client_secret_basic"),
-    "Authlib, fields": lambda: authlib(OAuth2Client, "client_secret_post"),
     "requests-oauthlib, Basic": lambda: requests_oauthlib(auth=(ID, SECRET), include_client_id=True),
     "requests-oauthlib, fields": lambda: requests_oauthlib(client_secret=SECRET, include_client_id=True),
 }
-HTTP = {"urllib": with_urllib, "Requests": with_requests, "httpx": with_httpx, "aiohttp": with_aiohttp}
+HTTP = {"urllib": with_urllib, "Requests": with_requests, "httpx": with_httpx}
 for name in sys.argv[1:]:
     told = {"token": OAUTH[name]()["access_token"]} if name in OAUTH else statuses(HTTP[name])
     print(json.dumps(told), flush=True)

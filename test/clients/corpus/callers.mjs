@@ -1,13 +1,6 @@
 // node callers.mjs <client>: what the client is answered, as one line of JSON
 import http from 'node:http';
-import axios from 'axios';
-import got from 'got';
-import nodeFetch from 'node-fetch';
-import nodeOauth from 'oauth';
-import * as oauth4webapi from 'oauth4webapi';
 import * as openid from 'openid-client';
-import { ClientCredentials } from 'simple-oauth2';
-import superagent from 'superagent';
 
 const { API, CLIENT_ID, CLIENT_SECRET, CLIENT_TOKEN } = process.env;
 const tokens = `${API}/oauth/access_token`;
@@ -18,31 +11,6 @@ const posts = {
   async fetch(url, headers, body) {
     const answer = await fetch(url, { method: 'POST', headers, body });
     return [answer.status, await answer.text()];
-  },
-  async 'node-fetch'(url, headers, body) {
-    const answer = await nodeFetch(url, { method: 'POST', headers, body });
-    return [answer.status, await answer.text()];
-  },
-  async axios(url, headers, body) {
-    const { status, data } = await axios.post(url, body, {
-      headers,
-      responseType: 'text',
-      transformResponse: (text) => text,
-      validateStatus: () => true,
-    });
-    return [status, data];
-  },
-  async got(url, headers, body) {
-    const { statusCode, body: text } = await got.post(url, { headers, body, throwHttpErrors: false });
-    return [statusCode, text];
-  },
-  async superagent(url, headers, body) {
-    const { status, text } = await superagent
-      .post(url)
-      .set(headers)
-      .ok(() => true)
-      .send(body);
-    return [status, text];
   },
   'node:http': (url, headers, body) =>
     new Promise((resolve, reject) => {
@@ -60,40 +28,9 @@ const openidClient = async (auth) => {
   openid.allowInsecureRequests(config);
   return openid.genericGrantRequest(config, 'none', { scope });
 };
-const oauth4web = async (auth) => {
-  const client = { client_id: CLIENT_ID };
-  const insecure = { [oauth4webapi.allowInsecureRequests]: true };
-  const answer = await oauth4webapi.genericTokenEndpointRequest(
-    server,
-    client,
-    auth,
-    'none',
-    { scope },
-    insecure,
-  );
-  return oauth4webapi.processGenericTokenEndpointResponse(server, client, answer);
-};
-const simple = async (authorizationMethod) => {
-  const client = { id: CLIENT_ID, secret: CLIENT_SECRET };
-  const auth = { tokenHost: API, tokenPath: '/oauth/access_token' };
-  const credentials = new ClientCredentials({ client, auth, options: { authorizationMethod } });
-  return (await credentials.getToken({ grant_type: 'none', scope })).token;
-};
-const oauthOfNode = () =>
-  new Promise((resolve, reject) => {
-    const client = new nodeOauth.OAuth2(CLIENT_ID, CLIENT_SECRET, API, '', '/oauth/access_token');
-    client.getOAuthAccessToken('', { grant_type: 'none', scope }, (error, access_token) =>
-      error ? reject(new Error(error.data)) : resolve({ access_token }),
-    );
-  });
 const oauth = {
   'openid-client, Basic': () => openidClient(openid.ClientSecretBasic(CLIENT_SECRET)),
   'openid-client, fields': () => openidClient(openid.ClientSecretPost(CLIENT_SECRET)),
-  'oauth4webapi, Basic': () => oauth4web(oauth4webapi.ClientSecretBasic(CLIENT_SECRET)),
-  'oauth4webapi, fields': () => oauth4web(oauth4webapi.ClientSecretPost(CLIENT_SECRET)),
-  'simple-oauth2, Basic': () => simple('header'),
-  'simple-oauth2, fields': () => simple('body'),
-  'node-oauth': oauthOfNode,
 };
 
 async function statuses(post) {
