@@ -6,8 +6,8 @@ import {
   EventNotAccepted,
 } from '../../clients/node/src/client.js';
 import { startReceiver, until } from '../receiver.js';
-import { afterTest, forTest, opened } from '../servers.js';
-import { startPublishedTo } from './service.js';
+import { afterTest } from '../servers.js';
+import { usePublishedTo } from './service.js';
 
 type Fetch = typeof fetch;
 interface Call {
@@ -16,7 +16,7 @@ interface Call {
 }
 
 describe('clients/node', () => {
-  const to = forTest(async () => opened(await startPublishedTo()));
+  const to = usePublishedTo();
   /** The calls of the client under test, in the order of the answers. */
   let calls: Call[];
   let mostUnderWay: number;

@@ -5,16 +5,16 @@ import { cp, mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { projectDir } from '../../src/operator/npmStart.js';
 import { startProgram } from '../program.js';
-import { newFolder, openForSuite } from '../servers.js';
+import { newFolder } from '../servers.js';
 import { run } from '../tools.js';
-import { startPublishedTo } from './service.js';
+import { usePublishedTo } from './service.js';
 
 const npmInstall = ['install', '--ignore-scripts', '--no-audit', '--no-fund'];
 
 describe('the packages of the clients', function () {
   this.timeout(180_000);
   let dir: string;
-  const to = openForSuite(() => startPublishedTo());
+  const to = usePublishedTo();
   before(async () => {
     dir = await newFolder();
   });

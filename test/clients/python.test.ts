@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { startReceiver, until } from '../receiver.js';
-import { forTest, opened } from '../servers.js';
 import { run as runTool } from '../tools.js';
-import { startPublishedTo } from './service.js';
+import { usePublishedTo } from './service.js';
 
 const source = join(import.meta.dirname, '../../clients/python/src');
 
@@ -17,7 +16,7 @@ interface Result {
 type Change = (call: number, results: Result[]) => Result[] | Promise<Result[]>;
 
 describe('clients/python', () => {
-  const to = forTest(async () => opened(await startPublishedTo()));
+  const to = usePublishedTo();
   /** The service's answers to calls of POST /enrichments. */
   let statuses: number[];
 

@@ -3,13 +3,12 @@ import { type UpdatePage, UpdatesClient } from '../../clients/node/src/client.js
 import { waitForRedis } from '../../src/redis/connection/db.js';
 import { setStopped } from '../../src/redis/records/accounts.js';
 import { until } from '../receiver.js';
-import { forTest, opened } from '../servers.js';
-import { startPublishedTo } from './service.js';
+import { usePublishedTo } from './service.js';
 
 type Options = Partial<ConstructorParameters<typeof UpdatesClient>[0]>;
 
 describe('clients/node: updates', () => {
-  const to = forTest(async () => opened(await startPublishedTo()));
+  const to = usePublishedTo();
   let published: number;
   beforeEach(() => {
     published = 0;
