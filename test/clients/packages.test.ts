@@ -1,7 +1,7 @@
 /** What is given away of the clients, in a folder or a virtual environment that has nothing else. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { cp, mkdir, readdir, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { projectDir } from '../../src/operator/npmStart.js';
 import { startProgram } from '../program.js';
@@ -32,7 +32,7 @@ describe('the packages of the clients', function () {
   /** Makes the package as the client's README says, and installs it. @returns the folder with node_modules */
   async function installed(name: string): Promise<string> {
     const [copy, empty] = await copied(name);
-    const { scripts } = JSON.parse((await run('npm', ['pkg', 'get'], { cwd: copy })).stdout);
+    const { scripts } = JSON.parse(await readFile(join(copy, 'package.json'), 'utf8'));
     if (scripts) await run('npm', [...npmInstall, '--no-package-lock'], { cwd: copy });
     await run('npm', ['pack', '--pack-destination', empty], { cwd: copy });
     const [packed = ''] = await readdir(empty);
