@@ -234,6 +234,6 @@ describe('A summary', () => {
   for (const [alert, series, summary] of otherwise)
     it(`of alerts.yml: ${summary}`, async function () {
       if (!isThere) this.skip();
-      assert.ok((await told(series, [[alert, 75]])).includes(`summary="${summary}"`));
+      assert.ok((await told(series, alert, 75)).includes(`summary="${summary}"`));
     }).timeout(60_000);
 });

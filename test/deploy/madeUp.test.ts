@@ -66,7 +66,6 @@ const calls500 = (route: string): string =>
 const always = { by: 60, until: Infinity, ended: Infinity };
 
 const lives: Record<string, { series: Series; seconds: number; fires: Fires }> = {
-  'nothing, an hour': { series: both, seconds: 3600, fires: {} },
   'Temporal away for 40 minutes, where every API is a worker': {
     series: { ...both, ...temporalRefuses('away', 2400) },
     seconds: 3000,
