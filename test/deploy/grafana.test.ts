@@ -23,45 +23,16 @@ describe('The dashboards of deploy/grafana', () => {
   const dir = mkdtempSync(join(projectDir, 'dist/grafana-'));
   after(() => rmSync(dir, { recursive: true }));
 
-  const read = (name: string) => readFileSync(join(projectDir, `deploy/grafana/${name}.json`), 'utf8');
-  /** @returns the errors of each */
-  function errorsOf(...texts: string[]): string[] {
-    const files = texts.map((json, i) => {
-      const file = join(dir, `check-${i}.mts`);
-      writeFileSync(file, types + json);
+  it('are valid', () => {
+    const files = ['deliveries', 'processes'].map((name) => {
+      const file = join(dir, `${name}.mts`);
+      writeFileSync(file, types + readFileSync(join(projectDir, `deploy/grafana/${name}.json`), 'utf8'));
       return file;
     });
-    const options = [
-      '--ignoreConfig',
-      '--noEmit',
-      '--strict',
-      '--skipLibCheck',
-      '--module',
-      'nodenext',
-      '--types',
-      '',
-    ];
+    const options = '--ignoreConfig --noEmit --strict --skipLibCheck --module nodenext --types'.split(' ');
     const tsc = join(projectDir, 'node_modules/typescript/bin/tsc');
-    const { stdout } = spawnSync(process.execPath, [tsc, ...options, ...files], { encoding: 'utf8' });
-    return files.map((_, i) =>
-      stdout
-        .split('\n')
-        .filter((line) => line.includes(`check-${i}.mts`))
-        .join('\n'),
-    );
-  }
-
-  it('are valid, and would not be with a wrong word', () => {
-    const wrong = [
-      ['"drawStyle": "line"', '"drawStyle": "lines"'],
-      ['"colorMode"', '"colourMode"'],
-      ['"graphTooltip": 1', '"graphTooltip": 7'],
-    ] as const;
-    const deliveries = read('deliveries');
-    const wrongly = wrong.map(([right, other]) => deliveries.replace(right, other));
-    const [ofDeliveries, ofProcesses, ...others] = errorsOf(deliveries, read('processes'), ...wrongly);
-    assert.deepEqual([ofDeliveries, ofProcesses], ['', '']);
-    assert.equal(others.length, wrong.length);
-    for (const errors of others) assert.match(errors, /error TS/);
+    const args = [tsc, ...options, '', ...files];
+    const { stdout, status } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+    assert.deepEqual([status, stdout], [0, '']);
   }).timeout(60_000);
 });
