@@ -250,14 +250,9 @@ describe('the Helm chart', function () {
   });
 
   it('refuses a secret in config, a setting in two places and an unknown value', async () => {
+    // Which settings may carry a secret, and which hosts are loopback, the schema says: values.test.ts.
     const wrong = [
       ['config.SECRETS_KEY=k1:x', /SECRETS_KEY/],
-      ['config.TEMPORAL_API_KEY=x', /TEMPORAL_API_KEY/],
-      ['config.TEMPORAL_TLS_CLIENT_KEY_DATA=x', /TEMPORAL_TLS_CLIENT_KEY_DATA/],
-      ['config.REDIS_URL=redis://:x@redis:6379', /REDIS_URL/],
-      ['config.OUTGOING_PROXY=http://a:x@proxy:3128', /OUTGOING_PROXY/],
-      ['config.OTEL_EXPORTER_OTLP_TRACES_HEADERS=a=x', /OTEL_EXPORTER_OTLP_TRACES_HEADERS/],
-      ['config.TEMPORAL_GRPC_META_AUTHORIZATION=x', /TEMPORAL_GRPC_META_AUTHORIZATION/],
       ['secretEnv.PORT.name=a,secretEnv.PORT.key=b', /PORT is in config and in secretEnv/],
       ['secretEnv.SECRETS_KEY=x', /SECRETS_KEY/],
       ['config.NOPE=1', /NOPE/],
@@ -265,8 +260,6 @@ describe('the Helm chart', function () {
       ['secretEnv.SECRET_KEY.name=a,secretEnv.SECRET_KEY.key=b', /SECRET_KEY/],
       ['fullnameOverride=UPPER', /fullnameOverride/],
       ['all.autoscaling.enabled=true,all.autoscaling.minReplicas=9', /minReplicas is above maxReplicas/],
-      ['config.HOST=127.0.0.1', /HOST/],
-      ['config.ADMIN_HOST=localhost', /ADMIN_HOST/],
       ['config.ADMIN_PORT=3000', /PORT and config.ADMIN_PORT are the same/],
       ['config.SHUTDOWN_DELAY_SECONDS=600', /SHUTDOWN_DELAY_SECONDS/],
       ['keda.enabled=true', /keda/],
