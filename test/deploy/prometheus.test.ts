@@ -2,13 +2,14 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse } from 'yaml';
+import { freePort } from '../../local/ports.js';
 import { projectDir } from '../../src/operator/npmStart.js';
-import { startService } from '../program.js';
+import { startProgram, startService } from '../program.js';
 import { until } from '../receiver.js';
 import { newFolder, opened, openForSuite } from '../servers.js';
-import { startPrometheus } from './prometheus.js';
 
 const read = (file: string): string => readFileSync(join(projectDir, 'deploy', file), 'utf8');
 
@@ -64,13 +65,37 @@ describe('A running service', () => {
   it('lets Prometheus answer every query of the dashboards and the rules', async function () {
     if (spawnSync('prometheus', ['--version']).status !== 0) this.skip();
     this.timeout(120_000);
-    const { url } = opened(await startPrometheus(await newFolder(), [service.adminUrl]));
+    const url = await startPrometheus(service.adminUrl);
     const queries = [...ofDashboards, ...ofAlerts.flatMap(askedBy)];
     for (const query of new Set(queries)) {
       await until(`an answer to ${query}`, () => hasAnswer(url, query), 90_000);
     }
   });
 });
+
+/** Starts a real Prometheus that scrapes a service each second. @returns its URL */
+async function startPrometheus(adminUrl: string): Promise<string> {
+  const dir = await newFolder();
+  const targets = [new URL(adminUrl).host];
+  const config = {
+    global: { scrape_interval: '1s' },
+    scrape_configs: [{ job_name: 'asset-update', static_configs: [{ targets }] }],
+  };
+  // JSON is YAML, too.
+  await writeFile(join(dir, 'prometheus.yml'), JSON.stringify(config));
+  const address = `127.0.0.1:${await freePort()}`;
+  const named = ['config.file=prometheus.yml', 'storage.tsdb.path=data', `web.listen-address=${address}`];
+  opened(
+    startProgram(
+      'prometheus',
+      named.map((one) => `--${one}`),
+      { cwd: dir },
+    ),
+  );
+  const url = `http://${address}`;
+  await until('Prometheus is ready', async () => (await fetch(`${url}/-/ready`).catch(() => undefined))?.ok);
+  return url;
+}
 
 /** Returns the metrics that a rule reads, with their labels, but for any status: a service that works refuses no call. */
 function askedBy(expr: string): string[] {

@@ -2,8 +2,7 @@
  * Records what the service writes while a fault is made: `npx tsx test/deploy/recordLife.ts NAME...`, or without a name all lives, ten
  * side by side, which takes a core, and an hour. Each is a file of test/deploy/life: `up`, and the series of two processes that the rules
  * read, scraped every 15 s, in the notation of promtool. Times of the epoch are written as if the recording had begun at 0. `npm run build`
- * comes before. Stages that share a disk make Redis slow: let `.data` lead into memory. With `--prometheus` nothing is written: a real
- * Prometheus has the rules as they are, and what it fires is printed.
+ * comes before. Stages that share a disk make Redis slow: let `.data` lead into memory.
  */
 import { readFileSync } from 'node:fs';
 import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
@@ -23,7 +22,6 @@ import { type Receiver, startReceiver, succeeds, until } from '../receiver.js';
 import { callApi } from '../service.js';
 import { everySeconds, fileOf } from './life.js';
 import { lives } from './lives.js';
-import { firingIn, startPrometheus } from './prometheus.js';
 
 export type Stage = Awaited<ReturnType<typeof setStage>>;
 type Instance = 'a' | 'b';
@@ -138,8 +136,7 @@ async function setStage(name: string) {
   return stage;
 }
 
-const asksPrometheus = process.argv[2] === '--prometheus';
-const names = process.argv.slice(asksPrometheus ? 3 : 2);
+const names = process.argv.slice(2);
 let assets = 0;
 
 /** Sends each customer's events, until told to end. */
@@ -260,8 +257,6 @@ async function begin(name: string): Promise<{ life: Promise<void> }> {
 }
 
 async function record(name: string, stage: Stage): Promise<void> {
-  const targets = [stage.adminUrl('a'), stage.adminUrl('b')];
-  const prometheus = asksPrometheus && (await startPrometheus(join(stage.dir, 'prometheus'), targets, true));
   let isOver = false;
   const publishing = publish(stage, () => isOver);
   try {
@@ -274,7 +269,6 @@ async function record(name: string, stage: Stage): Promise<void> {
     );
     const series = await scrape(stage, stage.life.seconds, beganMs);
     await acting;
-    if (prometheus) return console.info(`${name}: ${await firingIn(prometheus, beganMs)}`);
     const read = [...series].filter(([one, values]) => !saysNothing(one, values)).sort();
     const packed = Object.fromEntries(read.map(([one, values]) => [one, pack(values)]));
     await writeFile(join(import.meta.dirname, `life/${fileOf(name)}`), `${JSON.stringify(packed)}\n`);
