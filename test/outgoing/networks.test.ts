@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
-import { Readable } from 'node:stream';
 import { explainFailure, explainRemarks } from '../../src/outgoing/details.js';
-import type { Permit, PostResult } from '../../src/outgoing/post.js';
+import type { PostResult } from '../../src/outgoing/post.js';
 import { useTogether } from '../together.js';
 import { answering, namesBy } from './dnsServer.js';
 import { noContent, ownKey, pass, requestTo, useNetwork } from './rawReceiver.js';
@@ -236,30 +235,6 @@ describe('a request over a connection that had one before', () => {
         const isLikely = [400, 405, 501].includes(status);
         assert.deepEqual(remarks, [[], isLikely ? ['used_connection'] : []]);
         assert.match(explainRemarks(['used_connection']).join(), /read each body to its end/);
-      });
-});
-
-describe('a parser that knows a name in one case only', () => {
-  const { start, sending } = useNetwork();
-  const { headers, body } = requestTo('');
-  const bytes = { ...headers, 'content-type': 'application/json' };
-  const streamed = {
-    headers: { ...bytes, 'content-length': String(body.length) },
-    body: () => Readable.from([body.slice(0, 3), body.slice(3)], { objectMode: false }),
-  };
-  for (const name of ['Host', 'Connection', 'Content-Type', 'Content-Length'])
-    for (const [what, content] of [
-      ['whole', { headers: bytes, body }],
-      ['in pieces', streamed],
-    ] as const)
-      it(`${name} finds it, with a body that comes ${what}`, async () => {
-        const receiver = await start({
-          answer: (s) =>
-            s.end(receiver.received().includes(`\r\n${name}: `) ? noContent : 'HTTP/1.1 411 No\r\n\r\n'),
-        });
-        const permit = (await sending().permit(receiver.url, 'A', Infinity)) as Permit;
-        assert.equal((await permit.post(content)).status, 204);
-        assert.equal(receiver.received().toLowerCase().split(`\r\n${name.toLowerCase()}: `).length, 2);
       });
 });
 
