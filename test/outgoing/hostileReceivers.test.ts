@@ -107,15 +107,6 @@ const cases: [receiver: string, does: Does, result: Expected][] = [
 ];
 
 describe('an attempt whose receiver', () => {
-  const { TZ } = process.env;
-  before(() => {
-    process.env.TZ = 'Asia/Tokyo';
-  });
-  after(() => {
-    if (TZ === undefined) delete process.env.TZ;
-    else process.env.TZ = TZ;
-  });
-
   const { start, sending } = useNetwork();
 
   const assertEnds = (result: PostResult, expected: Expected): void => {
@@ -189,40 +180,6 @@ describe('an attempt whose receiver', () => {
       assert.equal((await sending().post(requestTo(url))).responseExcerpt, excerpt, charset);
     }
   });
-
-  const day = 86_400_000;
-  const inAnHour = () => new Date(Date.now() + 3_600_000).toUTCString();
-  const withoutZone = () => inAnHour().replace(/,? (\d+) (\w+) (\d+) (\S+) .*/, ' $2 $1 $4 $3');
-  for (const [what, value, least, most = least] of [
-    ['seconds', '120', 120_000],
-    ['seconds in a folded line', '\r\n 120', 120_000],
-    ['too many seconds', '99999999999999999999', day],
-    ['a date', inAnHour, 3_500_000, 3_600_000],
-    ['a date without a zone', () => inAnHour().replace(' GMT', ''), 3_500_000, 3_600_000],
-    ['a date with an offset', () => inAnHour().replace('GMT', '+0000'), 3_500_000, 3_600_000],
-    ['a date that is too late', 'Tue, 01 Jan 2199 00:00:00 GMT', day],
-    ['a past date', 'Sun, 06 Nov 1994 08:49:37 GMT', 0],
-    ['a past date, RFC 850', 'Sunday, 06-Nov-94 08:49:37 GMT', 0],
-    ['a past date, asctime', 'Sun Nov  6 08:49:37 1994', 0],
-    ['a date, asctime', withoutZone, 3_500_000, 3_600_000],
-    ...['soon', '-1', '1.5', '"5"', '', '2026-11-08T00:00:00Z', 'Sun, 99 Nov 2026'].map(
-      (wrong) => [`"${wrong}"`, wrong] as const,
-    ),
-  ] as const) {
-    it(`asks for a Retry-After of ${what} ends with ${least === undefined ? 'none' : 'that time'}`, async () => {
-      const header = typeof value === 'string' ? value : value();
-      // A proxy may join two of them.
-      for (const sent of [header, `${header}, ${header}`]) {
-        const { url } = await start({
-          answer: says(`HTTP/1.1 503 Later\r\nRetry-After: ${sent}\r\n${empty}`),
-        });
-        const { status, detail, retryAfterMs: ms } = await sending().post(requestTo(url));
-        assert.deepEqual([status, detail], [503, least === undefined ? 'retry_after_unreadable' : undefined]);
-        if (least === undefined || most === undefined) assert.equal(ms, undefined);
-        else assert.ok(ms !== undefined && ms >= least && ms <= most, `${sent}: ${ms}`);
-      }
-    });
-  }
 
   for (const [does, onConnection] of [
     ['stalls in the TLS handshake', undefined],

@@ -158,7 +158,17 @@ describe('a receiver with a connection for each worker', () => {
 
 describe('a Retry-After', () => {
   const { start, sending } = useNetwork();
+  const { TZ } = process.env;
+  before(() => {
+    process.env.TZ = 'Asia/Tokyo';
+  });
+  after(() => {
+    if (TZ === undefined) delete process.env.TZ;
+    else process.env.TZ = TZ;
+  });
   const minute = 60_000;
+  const hour = 60 * minute;
+  const day = 24 * hour;
   const inGmt = (ms: number) => new Date(ms).toUTCString();
   const forms: [form: string, write: (ms: number) => string][] = [
     ['RFC 1123', inGmt],
@@ -166,57 +176,71 @@ describe('a Retry-After', () => {
     ['asctime', (ms) => inGmt(ms).replace(/, (\d+) (\w+) (\d+) (\S+) .*/, ' $2 $1 $4 $3')],
   ];
 
-  async function ask(header: (nowMs: number) => string, status = 503) {
-    const answer: Does = (s) =>
-      s.end(`HTTP/1.1 ${status} X\r\n${header(Date.now())}\r\nContent-Length: 0\r\n\r\n`);
-    return sending().post(requestTo((await start({ answer })).url));
-  }
-  const assertWaits = ({ retryAfterMs = -1, remarks = [] }: PostResult, ms: number, isOff: boolean) => {
-    assert.ok(Math.abs(retryAfterMs - ms) <= 2_000, `${retryAfterMs} for ${ms}`);
-    assert.deepEqual(remarks, isOff ? ['clock_off'] : []);
-  };
-
-  for (const [form, write] of forms)
-    for (const [i, offMinutes] of [-600, -60, -30, -6, -4, 0, 4, 6, 60, 540].entries())
-      it(`as a date (${form}) of a clock that is ${offMinutes} minutes off is judged by that clock`, async () => {
-        const offMs = offMinutes * minute;
-        const result = await ask(
-          (now) => `Date: ${inGmt(now + offMs)}\r\nRetry-After: ${write(now + offMs + minute)}`,
-          i % 2 === 0 ? 429 : 503,
-        );
-        assertWaits(result, minute, Math.abs(offMinutes) > 5);
-      });
-
-  for (const [what, header, waitsMs, isOff] of [
-    ['a date without a Date', (now) => `Retry-After: ${inGmt(now + minute)}`, minute, false],
-    ['a past date without a Date', (now) => `Retry-After: ${inGmt(now - 60 * minute)}`, 0, true],
+  /** Without a time it cannot be read. */
+  type Row = [
+    what: string,
+    value: (now: number) => string,
+    waitsMs?: number,
+    isOff?: boolean,
+    head?: (now: number) => string,
+  ];
+  const rows: Row[] = [
+    ['seconds', () => '120', 2 * minute],
+    ['seconds in a folded line', () => '\r\n 120', 2 * minute],
+    ['seconds of a wrong clock', () => '60', minute, true, (now) => `Date: ${inGmt(now + hour)}`],
+    ['seconds from a cache', () => '60', minute, false, (now) => `Date: ${inGmt(now - hour)}\r\nAge: 3600`],
+    ['too many seconds', () => '99999999999999999999', day],
+    ['a date that is too late', () => 'Tue, 01 Jan 2199 00:00:00 GMT', day],
+    ['a date without a zone', (now) => inGmt(now + hour).replace(' GMT', ''), hour],
+    ['a date with an offset', (now) => inGmt(now + hour).replace('GMT', '+0000'), hour],
+    ['a date beside a Date that is none', (now) => inGmt(now + minute), minute, false, () => 'Date: soon'],
     [
       'a date of local time beside a right Date',
-      (now) => `Date: ${inGmt(now)}\r\nRetry-After: ${inGmt(now - 299 * minute)}`,
+      (now) => inGmt(now - 299 * minute),
       0,
       true,
+      (now) => `Date: ${inGmt(now)}`,
     ],
-    [
-      'a date beside a Date that is none',
-      (now) => `Date: soon\r\nRetry-After: ${inGmt(now + minute)}`,
-      minute,
-      false,
-    ],
-    [
-      'seconds of a wrong clock',
-      (now) => `Date: ${inGmt(now + 60 * minute)}\r\nRetry-After: 60`,
-      minute,
-      true,
-    ],
-    [
-      'seconds from a cache',
-      (now) => `Date: ${inGmt(now - 60 * minute)}\r\nAge: 3600\r\nRetry-After: 60`,
-      minute,
-      false,
-    ],
-  ] as [string, (now: number) => string, number, boolean][])
-    it(`of ${what} waits ${waitsMs} ms${isOff ? ', and the clock is shown' : ''}`, async () => {
-      assertWaits(await ask(header), waitsMs, isOff);
+    ...['soon', '-1', '1.5', '"5"', '', '2026-11-08T00:00:00Z', 'Sun, 99 Nov 2026'].map(
+      (wrong): Row => [`"${wrong}"`, () => wrong],
+    ),
+    ...forms.flatMap(([form, write]): Row[] => [
+      [`a date (${form})`, (now) => write(now + hour), hour],
+      [`a past date (${form})`, (now) => write(now - hour), 0, true],
+      ...[-600, -60, -30, -6, -4, 0, 4, 6, 60, 540].map(
+        (off): Row => [
+          `a date (${form}) of a clock that is ${off} minutes off`,
+          (now) => write(now + (off + 1) * minute),
+          minute,
+          Math.abs(off) > 5,
+          (now) => `Date: ${inGmt(now + off * minute)}`,
+        ],
+      ),
+    ]),
+  ];
+  for (const [i, [what, value, waitsMs, isOff = false, head = () => 'A: b']] of rows.entries())
+    it(`of ${what} ${waitsMs === undefined ? 'is said to be unreadable' : `waits ${waitsMs} ms`}${isOff ? ', and the clock is shown' : ''}`, async () => {
+      // A proxy may join two of them.
+      for (const join of [(one: string) => one, (one: string) => `${one}, ${one}`]) {
+        const answer: Does = (s) => {
+          const now = Date.now();
+          const status = i % 2 === 0 ? 429 : 503;
+          s.end(
+            `HTTP/1.1 ${status} X\r\n${head(now)}\r\nRetry-After: ${join(value(now))}\r\nContent-Length: 0\r\n\r\n`,
+          );
+        };
+        const {
+          retryAfterMs,
+          remarks = [],
+          detail,
+        } = await sending().post(requestTo((await start({ answer })).url));
+        assert.deepEqual(
+          [detail, remarks],
+          [waitsMs === undefined ? 'retry_after_unreadable' : undefined, isOff ? ['clock_off'] : []],
+        );
+        if (waitsMs === undefined) assert.equal(retryAfterMs, undefined);
+        else assert.ok(Math.abs((retryAfterMs ?? -1) - waitsMs) <= 2_000, `${retryAfterMs} for ${waitsMs}`);
+      }
       assert.match(explainRemarks(['clock_off']).join(), /NTP.*GMT.*in seconds/);
     });
 });
