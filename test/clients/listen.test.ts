@@ -115,18 +115,16 @@ describe('clients/listen', () => {
     ['for a proxy', 'CONNECT a:443 HTTP/1.1\r\nhost: a:443\r\n\r\n', 'CONNECT'],
     ['half a body', 'POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{', 'HPE_INVALID_EOF_STATE'],
   ];
-  for (const [what, bytes, code] of unreadable) {
-    it(`says that it could not read a request: ${what}`, async () => {
-      const started = await startListen(['--json'], foreign);
-      listen = started;
+  it('says that it could not read a request, and why', async () => {
+    const started = await startListen(['--json'], foreign);
+    listen = started;
+    for (const [what, bytes, code] of unreadable) {
       connect(Number(new URL(started.url).port), '127.0.0.1')
         .on('error', () => undefined)
         .end(bytes);
-      await started.until('it says so', async () =>
-        started.stderr.endsWith(`(HTTPS is not supported): ${code}\n`),
-      );
-    });
-  }
+      await started.until(what, async () => started.stderr.endsWith(`(HTTPS is not supported): ${code}\n`));
+    }
+  });
 
   it('listens on 127.0.0.1 only', async () => {
     listen = await startListen([], foreign);
