@@ -226,6 +226,7 @@ const refusalLine = { atMost: 1500, restTimes: 5 };
  */
 function holdRefusals(heldMs: number, closing?: AbortSignal) {
   const held = new Map<string, number>();
+  const wait = createWaits(closing);
   return async (ctx: Paced): Promise<void> => {
     const { line = '', isHeld, waitedMs = 0 } = ctx.state;
     if (heldMs === 0 || isHeld) return;
@@ -235,7 +236,7 @@ function holdRefusals(heldMs: number, closing?: AbortSignal) {
     held.set(line, count);
     const { atMost, restTimes } = refusalLine;
     const times = count > atMost ? restTimes : Math.max(1, count / refusalsPerSecond);
-    await hold(ctx, heldMs * times * (0.5 + Math.random()), closing);
+    await hold(ctx, heldMs * times * (0.5 + Math.random()), wait);
     ctx.state.waitedMs = waitedMs + performance.now() - begun;
     const left = (held.get(line) ?? 1) - 1;
     if (left > 0) held.set(line, left);
@@ -244,8 +245,32 @@ function holdRefusals(heldMs: number, closing?: AbortSignal) {
 }
 
 /** Meanwhile nothing more is read from the connection, or a caller who sends requests without waiting would fill our memory. */
-async function hold({ req }: Paced, ms: number, signal?: AbortSignal): Promise<void> {
+async function hold(
+  { req }: Paced,
+  ms: number,
+  wait: (ms: number) => Promise<unknown> = sleep,
+): Promise<void> {
   req.socket.pause();
-  await sleep(ms, undefined, { signal }).catch(ignore);
+  await wait(ms);
   req.socket.resume();
+}
+
+/** Returns waits that end up to 10 ms late: a timer and a listener for each would be a fifth of what a held call keeps. */
+function createWaits(closing?: AbortSignal) {
+  const waiting = new Map<number, (() => void)[]>();
+  const end = (tick: number) => {
+    for (const goOn of waiting.get(tick) ?? []) goOn();
+    waiting.delete(tick);
+  };
+  closing?.addEventListener('abort', () => [...waiting.keys()].forEach(end));
+  return async (ms: number): Promise<void> => {
+    const tick = Math.ceil((performance.now() + ms) / 10);
+    const others = waiting.get(tick) ?? [];
+    if (closing?.aborted) return;
+    if (others.length === 0) {
+      waiting.set(tick, others);
+      setTimeout(end, tick * 10 - performance.now(), tick);
+    }
+    await new Promise<void>((goOn) => others.push(goOn));
+  };
 }
