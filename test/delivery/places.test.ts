@@ -13,7 +13,7 @@ import {
   servers,
   useOpened,
 } from '../servers.js';
-import { type Harness, startHarness, startWithWorker, useHarness } from '../service.js';
+import { type Harness, startHarness, startWithWorker } from '../service.js';
 
 const assetsOf = (name: string, count: number) => Array.from({ length: count }, (_, i) => `${name}-${i}`);
 
@@ -47,31 +47,6 @@ describe("A client's places over two processes", () => {
       const place = order.indexOf(asset);
       assert.ok(Math.abs(place - i) <= 64, `${asset} came as number ${place}`);
     }
-  });
-});
-
-describe('A receiver that recovers', () => {
-  const scene = useHarness({ failingAfter: 1, probeScheduleMs: [100] });
-
-  it('gets one request, then twice as many with each round of 2xx, up to its bound', async () => {
-    const { h, receiver, client } = scene;
-    receiver.answer = () => 500;
-    await h.publish({ client, asset: 'fails' });
-    await until('it fails', () => receiver.received.length > 0);
-    await h.publishAll(client, 'waits', 80);
-    const held: ((status: number) => void)[] = [];
-    receiver.answer = () => new Promise((resolve) => held.push(resolve));
-    for (const places of [1, 1, 2, 4, 8, 16, 16]) {
-      await until(`${places} at once`, () => held.length >= places);
-      assert.equal(held.length, places);
-      for (const answer of held.splice(0)) answer(200);
-    }
-    receiver.answer = () => 200;
-    await until('no more is held', () => {
-      for (const answer of held.splice(0)) answer(200);
-      return receiver.received.length > 80;
-    });
-    await h.noneOwed(client);
   });
 });
 

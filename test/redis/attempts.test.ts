@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { assetSlot } from '../../src/ids.js';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
 import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
-import { beginReplay, countSpan } from '../../src/redis/notifications/replay.js';
+import { countSpan } from '../../src/redis/notifications/replay.js';
 import type { Settled, Taken } from '../../src/redis/owed/turn.js';
 import { setClient } from '../../src/redis/records/clients.js';
-import { getEndpoint, resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
+import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { settings } from '../servers.js';
 import {
   type Answer,
@@ -110,57 +110,6 @@ describe('An attempt', () => {
     assert.equal(count, 1, 'it can be sent again, without its segments and after the clock was set back');
   });
 
-  it('suspends an endpoint after 5 days with at least 20 failures, and after a resume not before another 5 days', async () => {
-    for (const probeEveryMs of [hour, 12 * hour]) {
-      const client = await newDeliveryClient({ probeScheduleMs: [probeEveryMs] });
-      const fails = async () => {
-        const [taken] = await client.take(1);
-        return (await client.settle(taken ?? assert.fail('nothing was taken'), fail)).change;
-      };
-      client.pass(4 * day);
-      const since = client.now();
-      let attempts = 0;
-      for (let state = ''; state !== 'suspended'; attempts++) {
-        const age = client.now() - since;
-        assert.ok(age <= 5 * day + 2 * probeEveryMs || attempts < 21, `${age} ms, ${attempts} attempts`);
-        if (state === '') await client.owe(`vid-${attempts}`);
-        else client.pass(probeEveryMs * 1.1 + 1);
-        state = (await fails())?.to ?? state;
-      }
-      assert.ok(client.now() - since >= 5 * day && attempts >= 20);
-      await resumeEndpoint(client.db, client.clientToken);
-      assert.equal(await fails(), undefined);
-    }
-  });
-
-  it('of what the endpoint refuses while it accepts others holds up none of these after an outage', async () => {
-    const client = await newDeliveryClient();
-    const delivered: string[] = [];
-    let isDown = false;
-    const run = async (ms: number) => {
-      for (const until = client.now() + ms; client.now() < until; ) {
-        const { taken, nextInMs = ms } = await client.turn({ most: 64 });
-        const verdicts = taken.map((one) => client.verdict(one, isDown || one.platformId < 'b' ? fail : ok));
-        delivered.push(...verdicts.flatMap(({ ok, taken }) => (ok ? [taken.platformId] : [])));
-        await client.turn({ verdicts });
-        client.pass(
-          taken.length > 0 ? 50 : Math.min(Math.max(nextInMs, 20), Math.max(until - client.now(), 1)),
-        );
-      }
-    };
-    for (let i = 0; i < 8; i++)
-      for (const asset of [`a-${i}`, `b-${i}`]) await client.owe(asset).then(() => run(second));
-    for (let i = 0; i < 12; i++) await client.owe(`b-${i + 8}`).then(() => run(hour));
-    assert.equal(delivered.splice(0).length, 20);
-    isDown = true;
-    for (let i = 0; i < 100; i++) await client.owe(`c-${i}`);
-    await run(minute);
-    isDown = false;
-    await run(3 * minute);
-    assert.equal(delivered.length, 100);
-    assert.equal((await client.plan()).owed, 8);
-  });
-
   it('that has delivered before a replay is part of it on a machine whose clock is behind Redis', async () => {
     const client = await newDeliveryClient();
     await client.attempt(await client.owe('video'), ok);
@@ -182,41 +131,6 @@ describe('An attempt', () => {
     await client.attempt(owed, ok);
     const span = { since: client.now() - second };
     assert.equal((await countSpan(client.db, client.clientToken, span, () => {})).count, 1);
-  });
-
-  it('of what a replay or recover owes again is made at the drain rate, and one of a new event before these', async () => {
-    const client = await newDeliveryClient({ drainPerSecond: 20, maxInFlight: 1000 });
-    const assets = Array.from({ length: 100 }, (_, i) => `vid-${i}`);
-    const range = { since: 0, dryRun: false };
-    const drains = async ({ count }: { count: number }, live: string): Promise<void> => {
-      const startedAt = client.elapsed();
-      client.pass(2);
-      await client.owe(live);
-      assert.ok(count >= assets.length);
-      let sent = 0;
-      for (let round = 0; sent < count; round++) {
-        const taken = await client.take(1000);
-        for (const one of taken) await client.settle(one, ok);
-        assert.equal(
-          taken.some(({ platformId }) => platformId === live),
-          round === 0,
-        );
-        sent += taken.filter(({ platformId }) => platformId !== live).length;
-        // A tenth of a second of unused time is kept.
-        assert.ok(sent <= 3 + 20 * ((client.elapsed() - startedAt) / second), `${sent} in round ${round}`);
-        client.pass(second / 2);
-      }
-    };
-    for (const asset of assets) await client.owe(asset);
-    client.pass(31 * day);
-    await client.plan();
-    await drains(await recoverFailed(client.db, client.clientToken, range), 'live-1');
-    const till = client.now();
-    client.pass(second);
-    const span = { since: 0, until: till };
-    const counted = await countSpan(client.db, client.clientToken, span, () => {});
-    await beginReplay(client.db, client.clientToken, span);
-    await drains(counted, 'live-2');
   });
 
   it('of a superseded notification that is answered 2xx ends it then, after its own beginning', async () => {

@@ -5,7 +5,7 @@ import { untilServed } from '../../src/redis/connection/needs.js';
 import { forgetAsset } from '../../src/redis/notifications/decisions.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { connectDb, forTest, opened, settings } from '../servers.js';
-import { day, newDeliveryClient } from './deliveryClient.js';
+import { newDeliveryClient } from './deliveryClient.js';
 
 const asset = 'a';
 const slot = assetSlot(asset);
@@ -124,23 +124,6 @@ describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
     client.db.settings.keepSegmentsSeconds = 0;
     await claim(['new']);
     assert.deepEqual(await parts(), [-1, -1]);
-  });
-
-  it('have an id of their own each time that they are forgotten, also once they have ended by age', async () => {
-    const event = client.event({ platformId: asset });
-    const ids = new Set<string>();
-    for (const isClaimedBefore of [true, true, false]) {
-      if (isClaimedBefore) await client.claim(event);
-      await forgetAsset(client.db, client.clientToken, asset);
-      const claimed = await client.claim(event);
-      ids.add((claimed.kind === 'claimed' && claimed.renewed?.notificationId) || assert.fail(claimed.kind));
-      await forgetAsset(client.db, client.clientToken, asset);
-      const again = await client.claim(event);
-      ids.add((again.kind === 'claimed' && again.renewed?.notificationId) || assert.fail(again.kind));
-      await client.db.redis.hdel(known(), slot.field);
-      client.pass(60 * day);
-    }
-    assert.equal(ids.size, 6);
   });
 
   it('make no second notification then for a repeated event whose record is still kept', async () => {

@@ -710,22 +710,34 @@ const fields = [
   'lastSuccessAt' as const,
 ];
 
-/** Every claimed notification has ended or is owed, and every key of what is owed says the same. */
+/** Reads hashes and sorted sets, names and values in turn. */
+const readAll = `
+local read = {}
+for i, key in ipairs(KEYS) do
+  local isSet = redis.call('TYPE', key).ok == 'zset'
+  read[i] = isSet and redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') or redis.call('HGETALL', key)
+end
+return read`;
+
 async function agrees(model: Model): Promise<void> {
-  const { facts, client } = model;
   model.syncClock();
-  const { redis } = client.db;
+  const looks = [keysAgree, standingsAgree, lossIsFound, readsOn];
+  await Promise.all(looks.map((look) => look(model)));
+}
+
+/** Every claimed notification has ended or is owed, and every key of what is owed says the same. */
+async function keysAgree(model: Model): Promise<void> {
+  const { facts, client } = model;
   const keys = client.db.client(client.clientToken);
-  const [e, owed, flight, failed, failedIds, since, live, backfill, failedAt] = await Promise.all([
-    client.endpoint(),
-    redis.hgetall(keys.owed),
-    redis.hgetall(keys.flight),
-    redis.hgetall(keys.failed),
-    redis.hgetall(keys.failedIds),
-    ...[keys.owedSince, keys.dueLive, keys.dueBackfill, keys.failedAt].map((key) =>
-      redis.zrange(key, 0, '-1', 'WITHSCORES'),
-    ),
-  ]);
+  const hashes = [keys.endpoint, keys.owed, keys.flight, keys.failed, keys.failedIds];
+  const sets = [keys.owedSince, keys.dueLive, keys.dueBackfill, keys.failedAt];
+  const ids = [...facts.notifications.keys()];
+  const all = [...hashes, ...sets, ...ids.map(keys.notification)];
+  const read = (await client.db.redis.eval(readAll, all.length, ...all)) as string[][];
+  const pairs = (of: string[][]) => of.map((flat) => Object.fromEntries(toPairs(flat)));
+  const [e = {}, owed = {}, flight = {}, failed = {}, failedIds = {}] = pairs(read.splice(0, hashes.length));
+  const [since, live, backfill, failedAt] = read.splice(0, sets.length);
+  const records = pairs(read);
   model.catchUpUntil = e.catch_up_until;
   model.plannedAt = Number(e.planned_at ?? 0);
   assert.equal(e.state ?? 'active', facts.state);
@@ -760,24 +772,18 @@ async function agrees(model: Model): Promise<void> {
   assert.deepEqual(new Map(Object.entries(failedIds)), new Map(ofIds as [string, string][]));
   const { at, since: first, reason } = JSON.parse(e.failed_notice ?? '{}');
   assert.deepEqual(at && { at, since: first, reason }, facts.failedNotice);
-  await recordsAgree(model);
-  await standingsAgree(model);
-  await readsOn(model);
+  recordsAgree(facts, records);
 }
 
 const timesOf = (flat: string[] = []): Map<string, number> =>
   new Map(toPairs(flat).map(([asset, at]) => [asset, Number(at)]));
 
-async function recordsAgree({ facts, client }: Model): Promise<void> {
-  const keys = client.db.client(client.clientToken);
-  const all = [...facts.notifications];
-  const names = ['state', 'by', 'reason', 'priority', 'failures'];
-  const records = await Promise.all(
-    all.map(([id]) => client.db.redis.hmget(keys.notification(id), ...names)),
-  );
-  for (const [i, [id, { state, asset, by, reason, live, claim, failures }]] of all.entries()) {
-    const [isState, isBy, isReason, priority, failed] = records[i] as (string | null)[];
-    const said = [isState ?? 'waiting', isBy ?? undefined, isReason ?? undefined];
+/** @param records the fields of each, in the order of the notifications */
+function recordsAgree(facts: Model['facts'], records: Record<string, string>[]): void {
+  for (const [i, [id, notification]] of [...facts.notifications].entries()) {
+    const { state, asset, by, reason, live, claim, failures } = notification;
+    const { priority, failures: failed, ...record } = records[i] ?? {};
+    const said = [record.state ?? 'waiting', record.by, record.reason];
     assert.deepEqual(said, [state, by, reason], `${id} of ${asset}`);
     assert.equal(state === 'waiting', facts.owed.get(asset)?.id === id, 'owed or ended');
     if (claim > 0) assert.deepEqual([priority !== 'backfill', Number(failed ?? 0)], [live, failures]);
@@ -829,11 +835,11 @@ async function standingsAgree(model: Model): Promise<void> {
       `${reason}: the sweep sees in ${catchUpLateMs} ms what is due in ${nextAttemptAt - now} ms`,
     );
   assert.deepEqual([waitingReason, nextAttemptAt], [reason, next.at && Math.max(next.at, now)]);
-  await lossIsFound(model, pick(model.accepted, now));
 }
 
 /** The workflow of an event finds out that Redis has lost its claim, and only then. */
-async function lossIsFound(model: Model, accepted: Model['accepted'][0] | undefined): Promise<void> {
+async function lossIsFound(model: Model): Promise<void> {
+  const accepted = pick(model.accepted, model.now);
   if (accepted === undefined) return;
   const { event, claim, renewed } = accepted;
   const { platformId, notificationId } = { ...event, ...renewed };
@@ -1003,7 +1009,7 @@ const anyLimits = fc.record<Limits>({
 });
 
 describe('known and owed, in every interleaving', () => {
-  const redis = openForSuite(() => startOwnRedis());
+  const redis = openForSuite(() => startOwnRedis(['--appendonly', 'no']));
   before(async () => {
     const connection = new Redis(redis.port);
     await connection.call('FUNCTION', 'LOAD', frozen);
@@ -1064,6 +1070,7 @@ describe('known and owed, in every interleaving', () => {
   const timesOut = acts(0, 16, 'unanswered');
   const waiting = [bound({ quietMs: hour }), claimOf(0, event('a', '1')), pass(minute), plan(0)];
   const acted = (name: string) => operator.filter((one) => String(one) === name);
+  const probeFails = [...acted('resume'), turned(), turned([1, 'fail'])];
   for (const [what, steps] of [
     [
       'a hand sends nothing twice after a pause of its process',
@@ -1162,6 +1169,43 @@ describe('known and owed, in every interleaving', () => {
         claimOf(64, ...['a', 'b', 'c', 'd', 'e'].map((asset) => event(asset, '1'))),
         turned([0, 'fail'], [1, 'fail'], [2, 'fail'], [3, 'fail'], [4, 'fail']),
         ...[...acted('hold'), pass(hour), plan(0), pass(minute), ...acted('end the hold')],
+      ],
+    ],
+    [
+      'an endpoint that was resumed is suspended no more before it has failed often since',
+      [sent, turned([0, 'gone']), ...probeFails, pass(hour), turned(), turned([1, 'fail'])],
+    ],
+    [
+      'nor before it has failed for long since',
+      [
+        ...[sent, turned([0, 'fail']), pass(hour), turned(), turned([1, 'gone'])],
+        ...[...probeFails, ...probeFails, ...probeFails],
+      ],
+    ],
+    [
+      'what an endpoint refuses while it accepts others keeps its time after an outage',
+      [
+        ...[sent, turned([0, 'fail']), pass(7 * second), turned(), turned([1, 'fail'])],
+        ...[claimOf(2, event('b', '1')), turned([1, 'ok'])],
+        claimOf(64, ...['b', 'c', 'd'].map((asset) => event(asset, '2'))),
+        turned([1, 'fail'], [2, 'fail'], [3, 'fail']),
+        ...[claimOf(64, event('e', '1'), event('f', '1')), turned([1, 'fail'], [2, 'fail'])],
+        ...[pass(2 * second), turned(), turned([1, 'ok']), turned()],
+      ],
+    ],
+    [
+      'an endpoint that has recovered gets one more place with each success',
+      [
+        claimOf(64, ...['a', 'b', 'c', 'd', 'e'].map((asset) => event(asset, '1'))),
+        turned([0, 'fail'], [1, 'fail'], [2, 'fail'], [3, 'fail'], [4, 'fail']),
+        ...[pass(2 * second), turned(), turned([1, 'ok']), turned([1, 'ok']), turned([1, 'ok'])],
+      ],
+    ],
+    [
+      'what recover and a replay owe again is sent at the drain rate',
+      [
+        ...[sent, turned([0, 'ok']), claimOf(2, event('b', '1')), turned([1, 'fail']), pass(2 * day)],
+        ...[plan(0), recover, turned(), replay, turned()],
       ],
     ],
     [
