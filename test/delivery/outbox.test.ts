@@ -133,8 +133,7 @@ describe('The budget of starts', () => {
     kept);
 
   it('is left to the other processes by one that stops, before its workers have ended', async () => {
-    const stopping = opened(await startWithWorker());
-    const { db, delivering } = stopping;
+    const { db, delivering } = opened(await startHarness());
     assert.equal(await db.redis.zcard(db.global.processes), 1);
     await delivering.endStarts();
     assert.equal(await db.redis.zcard(db.global.processes), 0);

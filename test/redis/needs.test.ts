@@ -332,7 +332,7 @@ describe('A command that the store refuses', () => {
 
   it('is every write, at once, while only connections that confirm writes find no place (maxclients)', async () => {
     const own = await openServed(server.url);
-    watchStore(own, 50);
+    watchStore(own, 500);
     const kept = await Promise.all([own.redis, direct].map((one) => one.call('CLIENT', 'ID')));
     const all = String(await direct.call('CLIENT', 'LIST')).matchAll(/^id=(\d+)/gm);
     await direct.config('SET', 'maxclients', kept.length);

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { readConfig } from '../../src/config.js';
-import { createLogger } from '../../src/log.js';
 import {
   type CallObserver,
   connect,
@@ -14,6 +13,7 @@ import { startGrpcProxy, status } from '../grpcProxy.js';
 import { beginService, type Service, startService } from '../program.js';
 import { begun, portOf, until, within } from '../receiver.js';
 import { opened, servers, useOpened } from '../servers.js';
+import { keptLog } from '../service.js';
 
 describe('A Temporal', () => {
   const ofSuite = useOpened();
@@ -81,29 +81,38 @@ describe('A Temporal', () => {
 
   it('that is silent while a process starts is told, stops no API and no end', () => silent);
 
-  it('that refuses every call in words of its own ends a start, which names where it is', async () => {
-    const refuses = async (code: number) => {
-      const proxy = opened(await startGrpcProxy(servers().temporalAddress));
-      proxy.answer = (path) => (path.endsWith('/GetSystemInfo') ? status.ok : code);
-      const says = `Temporal at ${proxy.address} cannot serve: Temporal refuses a call (gRPC ${code}). Look at its log, or correct TEMPORAL_ADDRESS: it may be another server.`;
-      return { TEMPORAL_ADDRESS: proxy.address, says };
-    };
-    const log = createLogger('silent', 'test');
-    const { signal: ended } = new AbortController();
-    for (const code of [3, 6, 11, 12, 15]) {
-      const { TEMPORAL_ADDRESS, says } = await refuses(code);
-      const config = readConfig({ TEMPORAL_ADDRESS });
-      const connection = opened(connect(config));
-      const starting = untilAvailable({ config, log, ended, begun: () => {} }, () =>
-        ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE, log),
-      );
-      await assert.rejects(starting, { message: says });
-    }
-    const { TEMPORAL_ADDRESS, says } = await refuses(3);
-    const service = await beginService({ TEMPORAL_ADDRESS }, 'worker');
-    assert.equal(await service.ended, 1);
-    assert.equal(service.stderr, `${says}\n`);
-  });
+  async function begins(code: number, isKnown = false) {
+    const proxy = opened(await startGrpcProxy(servers().temporalAddress));
+    proxy.answer = (path) => (isKnown && path.endsWith('/GetSystemInfo') ? status.ok : code);
+    const config = readConfig({ TEMPORAL_ADDRESS: proxy.address });
+    const connection = opened(connect(config));
+    const { log, lines } = keptLog();
+    const ending = new AbortController();
+    const waiting = { config, log, ended: ending.signal, begun: () => {} };
+    const starting = untilAvailable(waiting, () =>
+      ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE, log),
+    );
+    return { address: proxy.address, starting: begun(starting), lines, ending };
+  }
+
+  for (const code of [3, 6, 11, 12, 15])
+    it(`that refuses every call in words of its own ends a start, which names where it is (gRPC ${code})`, async () => {
+      const { address, starting } = await begins(code, true);
+      const message = `Temporal at ${address} cannot serve: Temporal refuses a call (gRPC ${code}). Look at its log, or correct TEMPORAL_ADDRESS: it may be another server.`;
+      await assert.rejects(starting, { name: 'ConfigError', message });
+    });
+
+  for (const [code, says] of [
+    [16, /^waiting for Temporal, which waiting alone does not cure: .*UNAUTHENTICATED/],
+    [7, /^waiting for Temporal, which waiting alone does not cure: .*PERMISSION_DENIED/],
+    [8, /^waiting for Temporal: .*RESOURCE_EXHAUSTED/],
+  ] as const)
+    it(`that refuses the caller for now is waited for until the end: it is said whether waiting cures it (gRPC ${code})`, async () => {
+      const { starting, lines, ending } = await begins(code);
+      await until('it is said', () => lines.some(({ msg }) => says.test(String(msg))));
+      ending.abort();
+      await assert.rejects(starting, { name: 'AbortError' });
+    });
 
   it('that answers only with its frontend, or whose schedule is late, is waited for by a process with a worker, which says so', () =>
     late);

@@ -6,9 +6,7 @@ import { Connection } from '@temporalio/client';
 import { freePort } from '../../local/ports.js';
 import { startTemporal } from '../../local/temporal.js';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
-import { tried } from '../families.js';
 import { startGrpcProxy, status } from '../grpcProxy.js';
-import { openCli } from '../operator/cli.js';
 import { type Service, startService, whileStopped } from '../program.js';
 import { startProxy } from '../proxy.js';
 import { newPublisher, publishOne } from '../publisher.js';
@@ -45,26 +43,6 @@ describe('A process whose Temporal', () => {
     await untilItWorks(service);
     assert.equal(await service.stop(), 0);
   });
-
-  const refusals: [code: number, reason: RegExp][] = [
-    [16, /waiting alone does not cure: .*UNAUTHENTICATED/],
-    [7, /waiting alone does not cure: .*PERMISSION_DENIED/],
-    [8, /waiting for Temporal: .*RESOURCE_EXHAUSTED/],
-  ];
-  for (const [code, reason] of tried(refusals, 3)) {
-    it(`answers ${code}: the process serves, says so, and whether waiting cures it, and ends at SIGTERM`, async () => {
-      const proxy = opened(await startGrpcProxy(servers().temporalAddress));
-      proxy.answer = () => code;
-      const service = await startService({ TEMPORAL_ADDRESS: proxy.address });
-      await service.says(reason);
-      const cli = await openCli({ TEMPORAL_ADDRESS: proxy.address, KEY_PREFIX: service.prefix });
-      const words = reason.source.split('.*')[1] ?? '';
-      for (const command of ['status', 'doctor']) {
-        assert.match((await cli.run([command])).stdout, new RegExp(words), command);
-      }
-      assert.equal(await service.stop(), 0);
-    });
-  }
 
   it('is silent: a process ends at SIGTERM without its answer, and says so', async () => {
     const temporal = opened(await startTemporal({ dir: await newFolder() }));
