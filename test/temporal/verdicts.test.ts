@@ -234,7 +234,7 @@ describe('While Temporal refuses', () => {
         assert.ok(made.length >= 10, made.join());
         const methods = tried(made, 3);
         const wrong: string[] = [];
-        const scenes = Math.min(sideBySide, Math.ceil(methods.length / 2));
+        const scenes = Math.min(sideBySide, Math.ceil(methods.length / 4));
         const others = Array.from({ length: scenes - 1 }, start);
         await Promise.all(
           [Promise.resolve(first), ...others].map(async (starting) => {
