@@ -156,7 +156,8 @@ async function nightly(isShort) {
   const tests = (name, env, ...files) => run(name, env, 'mocha/bin/mocha.js', ['--forbid-only', ...files]);
   if (isShort) {
     const brief = { FUZZ_EXAMPLES: '3', SCREENS: 'phone-dark' };
-    await tests('slow', brief, ...sideBySide, fuzz, ...slow);
+    const without = ['--ignore', 'test/clients/generated.test.ts'];
+    await tests('slow', brief, ...sideBySide, ...without, fuzz, ...slow);
     // Their load takes both cores: beside the others they fail now and then.
     const shortFaults = ['checker/checker', 'kill', 'deploy', 'stopped'].map(
       (name) => `test/faults/${name}.test.ts`,
