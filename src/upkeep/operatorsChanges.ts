@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { mapInPages } from '../promises.js';
-import { timeAt } from '../redis/connection/db.js';
+import { membersOf, timeAt } from '../redis/connection/db.js';
 import { listChanges, writtenAtMs } from '../redis/records/audit.js';
 import { listStateChanges, reportStateChange } from '../redis/records/endpoint.js';
 import type { SweepRound } from './sweepRound.js';
@@ -27,12 +26,12 @@ export async function reportOperatorsChanges(round: SweepRound): Promise<void> {
   // A client's own, or those of an account.
   const lately = await listChanges(db, String(Math.max(0, Number(toldMs) - changeTakesMs)));
   const targets = [...new Set(lately.map(({ target }) => target))];
-  const sites = await mapInPages(targets, 50, (target) =>
-    db.redis.smembers(db.global.accountClients(target)),
-  );
+  const sites: string[] = [];
+  for (const target of targets)
+    for await (const some of membersOf(db, db.global.accountClients(target))) sites.push(...some);
   const states = await listStateChanges(
     db,
-    [...new Set([...targets, ...sites.flat()])],
+    [...new Set([...targets, ...sites])],
     Number(toldMs),
     (clientToken, err) => round.noteBroken(clientToken, { err }),
   );

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { setClient } from '../../src/redis/records/clients.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { runSweep } from '../../src/upkeep/sweep.js';
+import { keysMatching } from '../keysMatching.js';
 import { closeGate, until } from '../receiver.js';
 import { type HarnessScene, useHarness } from '../service.js';
 
@@ -53,11 +54,12 @@ describe('Waking', () => {
       assert.equal(await h.catchUpRun(client), undefined);
     });
 
-    it('finds no client in the index that does not exist', async () => {
+    it('finds no client in the index that does not exist, of which nothing stays', async () => {
       const { h } = scene;
       const { kind } = await h.publish({ client: 'made-up', asset: 'vid' });
       assert.equal(kind, 'unknown_client');
       assert.equal(await h.db.redis.zscore(h.db.global.owedClients, 'made-up'), null);
+      assert.deepEqual(await keysMatching(h.db, '*{made-up}:*'), []);
     });
   });
 

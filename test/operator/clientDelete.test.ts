@@ -119,7 +119,7 @@ describe('operator: client delete T', () => {
 
   it('that was cut off is the first that the sweep clears, whatever was deleted before, and sends nothing meanwhile', async () => {
     const redis = opened(await startOwnRedis());
-    const { db, clientToken, owe, take } = await newDeliveryClient({}, redis.url);
+    const { db, clientToken, account, owe, take } = await newDeliveryClient({}, redis.url);
     await owe('a');
     for (let i = 0; i < 60; i++) {
       const [other] = [newClientToken()];
@@ -132,6 +132,8 @@ describe('operator: client delete T', () => {
     await db.redis.hset(db.client(clientToken).client, 'deleted', 1);
     assert.deepEqual(await take(), []);
     assert.deepEqual(await deletionsDue(db, 50), [{ clientToken, at: 0 }]);
+    await continueDeletion(db, { clientToken, at: 0 });
+    assert.equal(await db.redis.sismember(db.global.accountClients(account.account_id), clientToken), 0);
   });
 
   it('that was cut off before it deleted anything changes nothing', async () => {

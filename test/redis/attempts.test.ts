@@ -7,6 +7,7 @@ import { countSpan } from '../../src/redis/notifications/replay.js';
 import type { Settled, Taken } from '../../src/redis/owed/turn.js';
 import { setClient } from '../../src/redis/records/clients.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
+import { changeRegistration } from '../../src/redis/records/registrations.js';
 import { settings } from '../servers.js';
 import {
   type Answer,
@@ -108,6 +109,39 @@ describe('An attempt', () => {
     client.pass(-hour);
     const { count } = await recoverFailed(client.db, client.clientToken, { since: 0, dryRun: true });
     assert.equal(count, 1, 'it can be sent again, without its segments and after the clock was set back');
+  });
+
+  it('is made further after an outage of 6 days: only while it accepts others does an endpoint refuse one', async () => {
+    const client = await newDeliveryClient();
+    for (let i = 0; i < 6; i++) await client.owe(`owed-${i}`);
+    for (const taken of await client.take()) await client.settle(taken, fail);
+    client.pass(6 * day);
+    const [probe] = await client.take();
+    assert.ok(probe);
+    assert.equal((await client.settle(probe, ok)).change?.to, 'active');
+    const [next] = await client.take();
+    assert.ok(next);
+    assert.equal((await client.settle(next, fail)).result, 'retry');
+  });
+
+  it('at a new URL begins with the first wait, whatever the former one refused and for how long', async () => {
+    const client = await newDeliveryClient();
+    const refused = await client.owe('refused');
+    for (let passed = 0; passed < 4.9 * day; ) {
+      const { inMs = 0 } = await client.attempt(refused, fail);
+      await client.attempt(await client.owe('taken'), ok);
+      client.pass(inMs);
+      passed += inMs;
+    }
+    await changeRegistration(client.db, client.clientToken, 'https://elsewhere.example/');
+    const [taken] = await client.take();
+    assert.ok(taken);
+    const { result, failures, inMs = 0 } = await client.settle(taken, fail);
+    assert.deepEqual([result, failures], ['retry', 1]);
+    assert.ok(inMs < 6 * second, `${inMs} ms`);
+    await client.attempt(await client.owe('taken'), ok);
+    client.pass(inMs);
+    assert.equal((await client.attempt(refused, fail)).result, 'retry');
   });
 
   it('that has delivered before a replay is part of it on a machine whose clock is behind Redis', async () => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readSteps, witnessClocks } from '../../src/redis/connection/clocks.js';
 import { cancelNotification, redeliver } from '../../src/redis/notifications/redeliver.js';
+import { announceClaims, setAside } from '../../src/redis/owed/owedClients.js';
 import { recordChange } from '../../src/redis/records/audit.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { forTest, itWithOneRedis } from '../servers.js';
@@ -35,6 +36,19 @@ describe("Redis' clock", () => {
       assert.ok(Math.abs(Number(told[0]?.back_ms) - 5 * minute) < minute);
     },
   );
+
+  it('that has leapt ahead makes no announcement old: the client stays in the index', async () => {
+    const { db, clientToken } = client;
+    const { owedClients } = db.global;
+    await announceClaims(db, clientToken);
+    client.setAhead(11 * minute);
+    await setAside(db, clientToken, hour);
+    assert.notEqual(await db.redis.zscore(owedClients, clientToken), null);
+    client.setAhead(0);
+    client.pass(11 * minute);
+    await setAside(db, clientToken, hour);
+    assert.equal(await db.redis.zscore(owedClients, clientToken), null);
+  });
 
   itWithOneRedis(
     'stands in an older store when a backup is restored, which is no step of the clock, nor is a step an older store',

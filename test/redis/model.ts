@@ -21,6 +21,7 @@ interface Notification {
   failures: number;
   /** The endpoint's clock at the first of them. */
   failingSince?: number | undefined;
+  failedEpoch?: number;
   acceptedAt: number;
   endedAt?: number;
   tried?: boolean;
@@ -102,6 +103,8 @@ const newFacts = () => ({
   failingSince: undefined as number | undefined,
   /** The same since the last success, while a suspended endpoint was resumed since. */
   failsSince: undefined as number | undefined,
+  /** For how much of that clock it accepted nobody, up to its last recovery. */
+  outagesMs: 0,
   lastSuccessAt: 0,
   /** `updatedUs`: when its newest update was claimed, as the feed says it; `isNotified`: by a notification. */
   known: new Map<
@@ -240,6 +243,13 @@ export class Model {
     const { clockMs, clockAt } = this.facts;
     const now = Math.min(this.now, this.client.callersNow());
     return clockMs + (clockAt > 0 ? Math.max(now - clockAt, 0) : 0);
+  }
+
+  /** The clock of what one notification is refused: it stands still in an outage. */
+  private acceptingClock(): number {
+    const { state, failsSince, failingSince, outagesMs } = this.facts;
+    const began = state === 'active' ? undefined : (failsSince ?? failingSince);
+    return (began ?? this.clock()) - outagesMs;
   }
 
   /** The clock runs while nothing but failures keeps deliveries from the endpoint. */
@@ -537,7 +547,11 @@ export class Model {
   /** Keeps the newest of the list that have ended, all that are owed or have failed, and for a while those that have just ended. */
   trimList(): void {
     const { listed, notifications, holders, failed } = this.facts;
-    const kept = listedAtMost + this.waiting().length + holders.size + failed.size;
+    const failedIds = new Set([...failed.values()].map(({ id }) => id));
+    const unlisted = [...notifications].filter(
+      ([id, { state }]) => !listed.has(id) && (state === 'waiting' || failedIds.has(id)),
+    );
+    const kept = listedAtMost + this.waiting().length + holders.size + failed.size - unlisted.length;
     const rising = [...listed].sort(([a, at], [b, other]) => at - other || (a < b ? -1 : 1));
     for (const [id] of rising.slice(0, -kept)) {
       listed.delete(id);
@@ -567,6 +581,7 @@ export class Model {
 
   enter(state: Facts['state']): void {
     const { facts, now } = this;
+    const outagesMs = this.clock() - this.acceptingClock();
     Object.assign(facts, { state, epoch: facts.epoch + 1, places: 0 });
     const isWell = {
       failures: 0,
@@ -574,6 +589,7 @@ export class Model {
       failsSince: undefined,
       probeAt: 0,
       recoveredAt: now,
+      outagesMs,
     };
     if (state === 'active') Object.assign(facts, isWell);
   }
@@ -622,7 +638,7 @@ export class Model {
         owed.since = this.sinceSetRight(before);
         const { failingSince = Number.POSITIVE_INFINITY } = this.notification(owed.id);
         if (isQuiet(due)) owed.due = due - (before - owed.since);
-        else if (failingSince >= facts.pullFailedBefore) owed.due = owed.since;
+        else if (facts.pullFailedBefore <= 0 || failingSince >= facts.pullFailedBefore) owed.due = owed.since;
         hasMoved ||= owed.due !== due;
       }
       return later.length === pulledAtOnce ? (later.at(-1)?.due ?? 0) : 0;
@@ -750,13 +766,16 @@ export class Model {
       return 'retry';
     }
     const own = this.notification(id);
+    if ((own.failedEpoch ?? 0) < facts.urlEpoch) Object.assign(own, { failures: 0, failingSince: undefined });
     const failures = ++own.failures;
-    if (this.isSure) own.failingSince ??= this.clock();
+    if (failures === 1) own.failedEpoch = taken.epoch;
+    if (this.isSure) own.failingSince ??= this.acceptingClock();
     assert.equal(settled.failures, failures);
     const { retryScheduleMs, retryWindowMs } = this.client.settings;
     const least = retryScheduleMs[Math.min(failures, retryScheduleMs.length) - 1] as number;
     const mayFail = this.isSure && facts.state === 'active' && lastSuccessAt > own.acceptedAt;
-    const leftMs = retryWindowMs - (this.clock() - (own.failingSince ?? this.clock()));
+    const clock = this.acceptingClock();
+    const leftMs = retryWindowMs - (clock - (own.failingSince ?? clock));
     if (settled.result === 'retry') assert.ok(!mayFail || least <= leftMs, 'it does not fail');
     if (settled.result === 'failed') {
       assert.ok(mayFail && 1.1 * least + 1 > leftMs, 'it fails too early');
@@ -784,7 +803,8 @@ export class Model {
         if (facts.places > 0) facts.places = more < this.limits.maxInFlight ? more : 0;
         return;
       }
-      const began = facts.failsSince ?? facts.failingSince;
+      const isKnown = (facts.failsSince ?? facts.failingSince) !== undefined;
+      const began = isKnown ? this.acceptingClock() : 0;
       this.enter('active');
       facts.places = 1;
       this.dueAll(began);

@@ -145,6 +145,15 @@ describe('the notifications of a client', () => {
     assert.equal(await left(), 10_000);
   });
 
+  it('are removed beyond the newest 10,000 that have ended, also of a client with many that have not and have left the list', async () => {
+    for (let i = 0; i < 30; i++) await client.owe(`owed-${i}`);
+    const ended = Array.from({ length: 10_200 }, (_, i) => [client.now() + 1 + i, `msg_${i}`]).flat();
+    await client.db.redis.zadd(keys().notifications, ...ended);
+    for (let i = 0; i < 3; i++) await client.plan();
+    assert.equal(await client.db.redis.zcard(keys().unlisted), 30);
+    assert.equal(await client.db.redis.zcard(keys().notifications), 10_000);
+  });
+
   it('go on behind a place that has left the list', async () => {
     const ids = await owe('video', 5);
     const page = async (behind?: Position) =>

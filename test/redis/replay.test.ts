@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
+import { recoverFailed, redeliver, trimFailed } from '../../src/redis/notifications/redeliver.js';
 import { beginReplay, countSpan, moveReplay } from '../../src/redis/notifications/replay.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { resetRegistration } from '../../src/redis/records/registrations.js';
@@ -27,6 +27,22 @@ describe('Recover', () => {
     await recoverFailed(client.db, client.clientToken, { since: 0, dryRun: false });
     assert.match(await client.db.redis.info('commandstats'), /cmdstat_hvals:calls=1,/);
     assert.equal((await client.plan()).owed, 21);
+  });
+});
+
+describe('A redelivery', () => {
+  it('of what failed before failed assets were let go says since when it has not arrived', async () => {
+    const client = await newDeliveryClient({ keepFailedMs: day });
+    const claimedAt = client.now();
+    const { notificationId } = await client.owe('failed');
+    client.pass(31 * day);
+    await client.plan();
+    client.pass(2 * day);
+    await trimFailed(client.db, client.clientToken);
+    await redeliver(client.db, client.clientToken, notificationId);
+    const { owed, deliveredUntil = 0 } = await getEndpoint(client.db, client.clientToken);
+    assert.equal(owed, 1);
+    assert.ok(deliveredUntil <= claimedAt, `${deliveredUntil - claimedAt} ms`);
   });
 });
 
@@ -60,6 +76,24 @@ describe('A replay', () => {
     assert.equal((await countSpan(db, clientToken, span, () => {})).count, 2);
     await beginReplay(db, clientToken, span);
     assert.deepEqual([(await replays())?.count, (await replays())?.runs], [2, false]);
+  });
+
+  it('has what an event without a notification moves while it runs', async () => {
+    const { db, clientToken } = client;
+    const names = Array.from({ length: 12 }, (_, i) => `delivered-${i}`);
+    await deliver(client, ...names);
+    await beginReplay(
+      client.db,
+      client.clientToken,
+      { since: 0 },
+      { ...db, settings: { ...db.settings, drainPerSecond: 0 } },
+    );
+    assert.equal((await replays())?.runs, true);
+    await resetRegistration(db, clientToken);
+    assert.equal((await client.claim(client.event({ platformId: 'delivered-3' }))).kind, 'none');
+    await client.register();
+    await moveReplay({ ...db, settings: { ...db.settings, drainPerSecond: 100 } }, clientToken);
+    assert.deepEqual([(await replays())?.count, (await replays())?.runs], [12, false]);
   });
 
   it('is moved by its call over 10,000 assets at most, and by catch-up over more', async () => {

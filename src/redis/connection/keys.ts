@@ -34,6 +34,7 @@ import { Command } from 'ioredis';
  *   last_failed_id                the notification of the last that failed
  *   not_before                    no attempt before it (Retry-After)
  *   probe_step, probe_at          of the next probe of a failing endpoint, whose attempts are all probes
+ *   outages_ms                    for how much of that clock it accepted nobody, up to its last recovery (`accepting_clock`)
  *   clock_ms, clock_at            the client's clock: ms run so far; since when it runs (0: it is stopped)
  *   catch_up_until                until when catch-up sleeps (absent: none is known to run)
  *   planned_at, woken_at          when catch-up last noted that; when it was first woken since
@@ -42,7 +43,7 @@ import { Command } from 'ioredis';
  *   clock_seen, turned            Redis' clock as last noted, once a second; the last step back that is set right (clocks.ts)
  *   set_right_by                  by how much the newest of what waited was ahead then
  *   pull_below                    while all that waits is made due: how far that has come, from the latest to the present
- *   pull_failed_before            what failed before it, by the client's clock, keeps its time (0: nothing)
+ *   pull_failed_before            what failed before it, by the client's clock without outages, keeps its time (0: nothing)
  *   rate_at, drain_at             when max_per_second allows the next attempt, and when the drain rate does
  *   places                        after a probe succeeded, how many attempts may be under way at most (0: all that are allowed)
  *   picks                         how many places live and backfill have competed for, modulo 4: the fourth is of the backfill
@@ -67,9 +68,9 @@ import { Command } from 'ioredis';
  *                                 the list no longer has it (`unlisted` has it while it is owed or failed)
  *   by, reason                    superseded by, not needed because of; why it failed
  *   attempts                      JSON, one line each
- *   failures, clock_since         failed attempts; the client's clock at the first
+ *   failures, clock_since, failed_epoch  failed attempts since the URL stands; the client's clock without outages, and the epoch, at the first
  *   updated_at                    when its event was claimed: ms, as `webhook-updated-at` has it
- *   since                         of one that ended otherwise than delivered: since when updates of its asset have not arrived
+ *   since                         of one that ended otherwise than delivered, or has failed: since when updates of its asset have not arrived
  *   trace                         traceparent of the event, if tracing is on
  *   body                          of a notice; absent: that of section 3 of the contract
  */

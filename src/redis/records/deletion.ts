@@ -31,7 +31,6 @@ export async function deleteClient(db: Db, clientToken: string): Promise<void> {
   // Written first: the sweep clears the client's keys from now on.
   await evaluate(db, 'listWork', [db.global.deletedClients], [clientToken, '', 0]);
   await evaluate(db, 'noteFields', [db.client(clientToken).client], ['deleted', underWay]);
-  await db.redis.srem(db.global.accountClients(client.accountId), clientToken);
   await announceChange(db, clientToken);
   await resetRegistration(db, clientToken);
   await db.redis.del(db.client(clientToken).signingSecrets);
@@ -51,7 +50,9 @@ export async function deletionsDue(db: Db, limit: number) {
  */
 export async function clearDeletedClient(db: Db, clientToken: string): Promise<{ cancelled: number }> {
   const keys = db.client(clientToken);
-  if (!(await db.redis.hexists(keys.client, 'deleted'))) return { cancelled: 0 };
+  const [deleted, accountId] = await db.redis.hmget(keys.client, 'deleted', 'account_id');
+  if (deleted === null) return { cancelled: 0 };
+  await db.redis.srem(db.global.accountClients(accountId ?? ''), clientToken);
   await db.redis.hdel(keys.client, 'name', 'max_in_flight', 'max_per_second', 'quiet_seconds');
   await evaluate(db, 'noteFields', [db.global.clientIndex], [clientToken, entryOf('')]);
   await db.redis.unlink(keys.feed, keys.late, keys.failed, keys.failedAt, keys.failedIds, keys.unlisted);

@@ -11,7 +11,7 @@
  *   asked:<until>:<state>:<reference>  the publisher's last request for another URL (urlRequests.ts)
  */
 import { randomBytes } from 'node:crypto';
-import { type Db, nowOf, toPairs } from '../connection/db.js';
+import { type Db, membersOf, nowOf, toPairs } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import { isPlain, type SecretBox, SecretUnreadable } from './secretBox.js';
 
@@ -183,7 +183,7 @@ export const dropFormer = (db: Db, clientToken: string) => runScript(db, 'dropFo
  */
 export async function reencryptSigningSecrets(db: Db, box: SecretBox) {
   const counts = { reencrypted: 0, unchanged: 0, unreadable: [] as string[] };
-  for (const clientToken of (await db.redis.smembers(db.global.clients)).sort()) {
+  const reencryptOf = async (clientToken: string) => {
     try {
       for (const [field, sealed] of Object.entries(await readFields(db, clientToken))) {
         if (!box.isOutdated(sealed)) {
@@ -198,6 +198,9 @@ export async function reencryptSigningSecrets(db: Db, box: SecretBox) {
       if (!(err instanceof SecretUnreadable)) throw err;
       counts.unreadable.push(clientToken);
     }
-  }
+  };
+  for await (const some of membersOf(db, db.global.clients))
+    for (const clientToken of some) await reencryptOf(clientToken);
+  counts.unreadable.sort();
   return counts;
 }

@@ -47,6 +47,10 @@ local function clock()
   local at = number('clock_at')
   return number('clock_ms') + (at > 0 and math.max(math.min(now, callers_now) - at, 0) or 0)
 end
+-- When, by this clock, an outage began: nil if there is none, or nobody knows.
+local function outage_began() return health().state ~= 'active' and tonumber(field('fails_since') or field('first_failure_clock')) or nil end
+-- The same clock without the outages: what one refuses is given up only while it accepts others.
+local function accepting_clock() return (outage_began() or clock()) - number('outages_ms') end
 local function sync_clock()
   local h = health()
   local runs = limits().url and not h.is_paused and h.state ~= 'suspended'
@@ -55,10 +59,11 @@ local function sync_clock()
   elseif not runs and at > 0 then change('HSET', E, 'clock_ms', clock(), 'clock_at', 0) end
 end
 local function enter(name)
+  local accepting = accepting_clock()
   change('HSET', E, 'state', name, 'places', 0)
   change('HINCRBY', E, 'epoch', 1)
   if name == 'active' then
-    change('HSET', E, 'failures', 0, 'recovered_at', now)
+    change('HSET', E, 'failures', 0, 'recovered_at', now, 'outages_ms', clock() - accepting)
     change('HDEL', E, 'first_failure_at', 'first_failure_clock', 'fails_since', 'probe_step', 'probe_at')
   end
   sync_clock()
@@ -96,7 +101,7 @@ local function alarm(at)
   note('catch_up_until', at, 'woken_at', h.woken_at, 'planned_at', h.planned_at)
   needs_wake = 1
 end
--- Makes due whatever waits for a later time, but for quiet periods, and for what failed before this time (by the endpoint's clock) already:
+-- Makes due whatever waits for a later time, but for quiet periods, and for what failed before this time (by `accepting_clock`) already:
 -- each call of `pull_forward` goes on, the latest first, down to `pull_below`.
 local function due_all(failed_before)
   if waiting_count() == 0 then return end

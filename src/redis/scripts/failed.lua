@@ -14,15 +14,13 @@ entry('trimFailed', function(_, ARGV)
   trim_list()
   return #old
 end)
--- Notes that the notification of an asset has failed, and owes the notice of that: at most one waits. Of the notifications of clients of
--- notices, which have a body, the record alone says since when they have not arrived.
+-- Notes that the notification of an asset has failed, and owes the notice of that: at most one waits. Those of clients of notices, which
+-- have a body, make none. The record says since when they have not arrived, for as long as it is there.
 local function note_failed(asset, id, entry_before, reason)
   local accepted_at, event, body, updated_at = unpack(redis.call('HMGET', record(id), 'accepted_at', 'event', 'body', 'updated_at'))
   local first = first_time(entry_before.since)
-  if body then
-    redis.call('ZREM', base .. 'unlisted', id)
-    return redis.call('HSET', record(id), 'since', first)
-  end
+  if accepted_at then redis.call('HSET', record(id), 'since', first) end
+  if body then return redis.call('ZREM', base .. 'unlisted', id) end
   accepted_at = accepted_at or now
   local packed = string.format('%s %s %s %d %d %s %s', id, reason, entry_before.lane, accepted_at, first, updated_at or accepted_at, event or '')
   count('failed', redis.call('HSET', base .. 'failed', asset, packed))

@@ -26,7 +26,7 @@ local function settle_success(says, same_epoch)
   if not same_epoch then return end
   if h.state == 'failing' then
     -- What this endpoint refused while it accepted others would be the oldest of all now, and soon have it fail again.
-    local began = field('fails_since') or field('first_failure_clock')
+    local began = outage_began() and accepting_clock()
     become(says, 'active', 'a probe succeeded')
     set_places(1)
     due_all(began)

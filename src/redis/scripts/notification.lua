@@ -78,7 +78,7 @@ local TRIMMED_AT_ONCE = 500
 local function trim_list()
   local log = base .. 'notifications'
   local over = redis.call('ZCARD', log) - const.listed_at_most
-  if over > 0 then over = over - owed_count() - size('failed') end
+  if over > 0 then over = over - owed_count() - size('failed') + redis.call('ZCARD', base .. 'unlisted') end
   if over <= 0 then return end
   local out = redis.call('ZPOPMIN', log, math.min(over, TRIMMED_AT_ONCE))
   for i = 1, #out, 2 do
@@ -229,7 +229,7 @@ local function reopen(id)
   local first, is_unlisted, accepted_at = unpack(redis.call('HMGET', record(id), 'since', 'unlisted', 'accepted_at'))
   if first then owe_since_before(tonumber(first)) end
   if is_unlisted then redis.call('ZADD', base .. 'unlisted', accepted_at, id) end
-  redis.call('HDEL', record(id), 'state', 'ended_at', 'reason', 'by', 'failures', 'clock_since', 'since')
+  redis.call('HDEL', record(id), 'state', 'ended_at', 'reason', 'by', 'failures', 'clock_since', 'failed_epoch', 'since')
   redis.call('HSET', record(id), 'group', const.without_workflow, 'again', now)
   redis.call('PERSIST', record(id))
 end

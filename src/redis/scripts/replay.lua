@@ -88,7 +88,11 @@ entry('replaySome', function(_, ARGV)
   change('HSET', E, 'replay_at', ARGV[6])
   change('HINCRBY', E, 'replay_count', chosen)
   if chosen > 0 then drain() end
-  if ARGV[7] == '1' then end_replay() end
+  if ARGV[7] == '1' then
+    -- Meanwhile an event without a notification may have moved a place to the end.
+    local newest = redis.call('ZREVRANGE', base .. 'feed', 0, 0, 'WITHSCORES')[2]
+    if tonumber(newest or 0) > tonumber(ARGV[6]) then change('HSET', E, 'replay_end', newest) else end_replay() end
+  end
   trim_list()
   return {chosen, left}
 end)

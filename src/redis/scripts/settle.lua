@@ -33,8 +33,8 @@ local function settle_attempt(v)
   local current, f, w = owed_by(v.asset)
   local is_counted = f ~= nil and f.nonce == v.nonce
   local r = redis.call('HMGET', record(v.id), 'attempts', 'failures', 'clock_since', 'accepted_at', 'state', 'group', 'again', 'unlisted',
-    'updated_at')
-  local exists, failures, changed, says = r[4], tonumber(r[2] or '0'), {}, {}
+    'updated_at', 'failed_epoch')
+  local exists, failures, since, changed, says = r[4], tonumber(r[2] or '0'), tonumber(r[3]), {}, {}
   local is_timed = is_counted and not r[1] and not held_since(tonumber(exists or now))
   local function answer(result, at)
     if #changed > 0 then redis.call('HSET', record(v.id), unpack(changed)) end
@@ -79,13 +79,21 @@ local function settle_attempt(v)
     wait_again(v.asset, f, now)
     return answer('retry', now)
   end
+  local is_without_workflow = r[6] == const.without_workflow
+  if failures > 0 and tonumber(r[10] or '0') < h.url_epoch then
+    -- What an older URL refused says nothing of this one. Catch-up times what the event's workflow may have left to it.
+    redis.call('HDEL', record(v.id), 'clock_since')
+    add(changed, 'group', const.without_workflow)
+    failures, since, is_without_workflow = 0, nil, true
+  end
   failures = failures + 1
   add(changed, 'failures', failures)
-  if not r[3] and is_sure() then add(changed, 'clock_since', clock()) end
+  if failures == 1 then add(changed, 'failed_epoch', v.epoch) end
+  local clock_now = accepting_clock()
+  if not since and is_sure() then add(changed, 'clock_since', clock_now) end
   local due = now + delay_of(schedule.retryScheduleMs, failures, v.random)
-  local clock_at_due = clock() + due - now
   local took_others = last_success > tonumber(r[4] or now)
-  local is_over = is_sure() and clock_at_due - tonumber(r[3] or clock()) > schedule.retryWindowMs
+  local is_over = is_sure() and clock_now + due - now - (since or clock_now) > schedule.retryWindowMs
   if is_over and health().state == 'active' and took_others then
     note_failed(v.asset, v.id, f, 'window')
     local failed = ends('failed', 'window')
@@ -94,7 +102,7 @@ local function settle_attempt(v)
   end
   wait_again(v.asset, f, due)
   -- The event's workflow times the others, if it has one.
-  if failures > const.short_retries or r[6] == const.without_workflow then alarm(due) end
+  if failures > const.short_retries or is_without_workflow then alarm(due) end
   return answer('retry', due)
 end
 -- Settles the attempts of one client that have ended, then takes the oldest due for the places that are free. It may use memory that

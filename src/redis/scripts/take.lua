@@ -27,6 +27,8 @@ local function set_right()
     end
     due_all()
   elseif now < h.clock_seen + CLOCK_SEEN_MS and ahead <= CLOCK_SEEN_MS then return end
+  -- A made-up client leaves nothing, nor a deleted one once its keys are gone.
+  if not limits().is_known and redis.call('EXISTS', E) == 0 then return end
   note('clock_seen', now, 'turned', math.max(h.turned, turned))
   if ahead > CLOCK_SEEN_MS then
     change('HSET', E, 'ahead_until', math.max(number('ahead_until'), now + CLOCK_SEEN_MS), 'ahead_by', math.max(number('ahead_by'), ahead))
