@@ -89,11 +89,11 @@ export class Caller {
   }
 
   /**
-   * Says why a call is made again, and waits before it.
+   * Says why a call is made again.
    * @param failures how many calls in a row have failed
    * @param again what the next call does
    */
-  async backOff({ status, error, retryAfterMs }: Answer, failures: number, again: string): Promise<void> {
+  tell({ status, error, retryAfterMs }: Answer, failures: number, again: string): void {
     const asked = retryAfterMs > 0 ? `, to wait ${Math.ceil(retryAfterMs / 1000)} s` : '';
     const reason = status === 0 ? `no answer (${error})` : `status ${status}${asked}`;
     try {
@@ -102,6 +102,10 @@ export class Caller {
       // What waits for an answer must not be lost with it.
       process.emitWarning(`onRetry threw: ${err}`, 'asset-update-client');
     }
+  }
+
+  /** Waits before a call is made again. */
+  async pause({ retryAfterMs }: Answer, failures: number): Promise<void> {
     const backOffMs = Math.min(100 * 2 ** (failures - 1), maxBackOffMs);
     // Up to a quarter more, so that refused callers do not all return at the same time.
     await this.wait(Math.max(retryAfterMs, backOffMs) * (1 + Math.random() / 4));

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { AccessToken } from './accessToken.js';
 import { type Answer, Caller, checkNumber, isPassing, problemOf, type ServiceOptions } from './call.js';
+import { type Entry, Queue } from './queue.js';
 import { type Accepted, type EnrichmentEvent, EventNotAccepted, type NotAccepted } from './types.js';
 
 export * from './updates.js';
@@ -15,26 +16,20 @@ export interface ClientOptions extends ServiceOptions {
   maxQueued?: number;
 }
 
-interface Entry {
-  event: EnrichmentEvent;
-  json: string;
-  resolve: (accepted: Accepted) => void;
-  reject: (error: EventNotAccepted) => void;
-}
-
-/** The service takes 1 MiB; this leaves room for what stands around the events. */
-const maxBatchBytes = 1_000_000;
-
 /**
  * Publishes enrichment events. Events that are sent while all calls are under way share the next call; each is sent until
- * the service takes or refuses it, always with the same id, so that none is taken twice.
+ * the service takes or refuses it, always with the same id, so that none is taken twice. While the events of one client have
+ * no answer, those of the others go on.
  */
 export class EnrichmentsClient {
   readonly #token: AccessToken;
   readonly #caller: Caller;
   readonly #limits: { concurrency: number; batchSize: number; maxQueued: number };
-  readonly #queue: Entry[] = [];
+  readonly #queue: Queue;
+  #sent = 0;
   #callsUnderWay = 0;
+  /** Calls in a row that had no answer. */
+  #failures = 0;
   #unanswered = 0;
   #isStarting = false;
   #isClosed = false;
@@ -48,6 +43,7 @@ export class EnrichmentsClient {
     checkNumber('batchSize', batchSize, 500);
     checkNumber('maxQueued', maxQueued);
     this.#limits = { concurrency, batchSize, maxQueued };
+    this.#queue = new Queue(batchSize, () => this.#start());
     this.#caller = new Caller(options);
     this.#token = new AccessToken(options, this.#caller, 'enrichments');
   }
@@ -65,7 +61,15 @@ export class EnrichmentsClient {
     const identified = { ...event, event_id: event.event_id ?? `evt-${randomUUID()}` };
     if (this.#isClosed) return Promise.reject(closed(identified));
     return new Promise((resolve, reject) => {
-      this.#queue.push({ event: identified, json: JSON.stringify(identified), resolve, reject });
+      const json = JSON.stringify(identified);
+      this.#queue.push({
+        n: this.#sent++,
+        event: identified,
+        json,
+        resolve,
+        reject,
+        most: this.#limits.batchSize,
+      });
       this.#unanswered++;
       this.#startSoon();
     });
@@ -102,43 +106,33 @@ export class EnrichmentsClient {
   }
 
   #start(): void {
-    while (this.#callsUnderWay < this.#limits.concurrency && this.#queue.length > 0) {
+    while (this.#callsUnderWay < this.#limits.concurrency) {
+      const batch = this.#queue.nextCall();
+      if (batch.length === 0) return;
       this.#callsUnderWay++;
-      void this.#deliver(this.#nextBatch()).finally(() => {
+      void this.#deliver(batch).finally(() => {
         this.#callsUnderWay--;
         this.#start();
       });
     }
   }
 
-  #nextBatch(): Entry[] {
-    let bytes = 0;
-    const tooMany = this.#queue.findIndex((entry, i) => {
-      bytes += Buffer.byteLength(entry.json) + 1;
-      return i === this.#limits.batchSize || (i > 0 && bytes > maxBatchBytes);
-    });
-    return this.#queue.splice(0, tooMany < 0 ? this.#queue.length : tooMany);
-  }
-
-  /** Sends what is left of a batch until nothing is. */
+  /** Sends a batch once. Keeps its place for a while if the whole call had no answer, as in an outage. */
   async #deliver(batch: Entry[]): Promise<void> {
-    let left = batch;
-    let most = batch.length;
-    for (let failures = 1; ; failures++) {
-      const sent = left.slice(0, most);
-      const answer = await this.#publish(sent);
-      // What takes its line too long arrives in parts.
-      if (answer.status === 408 || answer.isLate) most = Math.ceil(sent.length / 2);
-      const unknown = settle(sent, answer);
-      const open = [...unknown, ...left.slice(sent.length)];
-      const again = this.#caller.isEnded ? giveUp(open) : open;
-      this.#unanswered -= left.length - again.length;
-      left = again;
-      this.#tell();
-      if (left.length === 0) return;
-      if (unknown.length === 0) failures = 0;
-      else await this.#caller.backOff(answer, failures, `${unknown.length} events are sent again`);
-    }
+    const answer = await this.#publish(batch);
+    const unknown = settle(batch, answer);
+    const again = this.#caller.isEnded ? giveUp(unknown) : unknown;
+    const isAnswered = answer.status === 202 || unknown.length === 0;
+    this.#failures = isAnswered ? 0 : this.#failures + 1;
+    // What takes its line too long arrives in parts.
+    if (answer.status === 408 || answer.isLate)
+      for (const entry of again) entry.most = Math.ceil(batch.length / 2);
+    const fewest = this.#queue.settle(batch, again, (failures) => this.#caller.pause(answer, failures));
+    this.#unanswered -= batch.length - again.length;
+    this.#tell();
+    if (again.length === 0) return;
+    this.#caller.tell(answer, Math.max(this.#failures, fewest), `${again.length} events are sent again`);
+    if (!isAnswered) await this.#caller.pause(answer, this.#failures);
   }
 
   async #publish(batch: readonly Entry[]): Promise<Answer> {

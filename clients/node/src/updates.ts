@@ -131,7 +131,8 @@ async function nextPage(
     if (caller.isEnded) return undefined;
     if (answer.status === 200) return answer.body as unknown as UpdatePage;
     if (!isPassing(answer)) throw refusedBy(answer);
-    await caller.backOff(answer, failures, 'updates are asked for again');
+    caller.tell(answer, failures, 'updates are asked for again');
+    await caller.pause(answer, failures);
   }
 }
 

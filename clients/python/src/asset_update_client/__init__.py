@@ -6,7 +6,6 @@ import email.utils
 import http.client
 import json
 import logging
-import random
 import time
 import urllib.parse
 import urllib.request
@@ -15,10 +14,12 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta, timezone
 from typing import Any, TypedDict
 
+from ._waiting import Entry, Waiting, seconds_after
+
 __all__ = ["CallRefused", "Event", "Publisher", "Reconciled", "Result", "Updates"]
 
 EVENTS_IN_A_CALL = 100  # the service takes 500
-BYTES_IN_A_CALL = 1_000_000  # the service takes 1 MiB
+EVENTS_WAITING = 10_000  # while so many wait for an answer, no other is read
 _UNKNOWN = "temporarily_unavailable"  # the code of an event of which it is not known whether it was accepted
 
 
@@ -131,11 +132,10 @@ class _Service:
         except (OSError, http.client.HTTPException, ValueError) as error:
             return 0, f"no answer ({error})", 0
 
-    def _back_off(self, failures: int, status: int, answer: Any, wait: int, events: int) -> None:
-        if failures == 0:
+    def _tell(self, failures: int, status: int, answer: Any, wait: int, events: int) -> None:
+        if failures == 1:
             asked = f", to wait {wait} s" if wait else ""
             self._on_retry(f"{status or answer}{asked}", events)
-        time.sleep(max(wait, min(2**failures, 100) / 10) * (1 + random.random() / 4))
 
 
 class Publisher(_Service):
@@ -146,49 +146,44 @@ class Publisher(_Service):
 
         Raises CallRefused.
         """
-        batch: list[Event] = []
-        batch_bytes = 0
+        waiting = Waiting(EVENTS_IN_A_CALL)
         for given in events:
             # Without an id, a repeat would count as another event.
             event_id = given.get("event_id")
             event: Event = {**given, "event_id": f"evt-{uuid.uuid4()}" if event_id is None else event_id}
-            event_bytes = len(json.dumps(event)) + len(", ")
-            if batch_bytes + event_bytes > BYTES_IN_A_CALL:
-                yield from self._publish(batch)
-                batch, batch_bytes = [], 0
-            batch.append(event)
-            batch_bytes += event_bytes
-            if len(batch) == EVENTS_IN_A_CALL:
-                yield from self._publish(batch)
-                batch, batch_bytes = [], 0
-        yield from self._publish(batch)
+            waiting.add(Entry(event, len(json.dumps(event)) + len(", "), EVENTS_IN_A_CALL))
+            if waiting.is_due():
+                yield from self._publish(waiting)
+            while len(waiting) >= EVENTS_WAITING:
+                yield from self._publish(waiting)
+        while len(waiting) > 0:
+            yield from self._publish(waiting)
 
-    def _publish(self, events: list[Event]) -> Iterator[tuple[Event, Result]]:
-        """Sends the events until each is accepted or refused: always with the same ids, so that none counts twice."""
-        failures = 0
-        most = len(events)
-        while events:
-            sent = events[:most]
-            status, answer, wait = self._authorized("/enrichments", json.dumps({"events": sent}), "results")
-            unknown = sent
-            if status == 202:
-                # 202 is the answer to the call, not to each event: check every item.
-                unknown = []
-                results = answer["results"] + [{}] * len(sent)
-                for event, result in zip(sent, results):
-                    if "notification" in result or result.get("code", _UNKNOWN) != _UNKNOWN:
-                        yield event, result
-                    else:
-                        unknown.append(event)
-            else:
-                _check_passing(status, answer)
-            # What takes its line too long arrives in parts.
-            if status == 408 or (status == 0 and "timed out" in answer):
-                most = (len(sent) + 1) // 2
-            events = unknown + events[len(sent) :]
-            if unknown:
-                self._back_off(failures, status, answer, wait, len(unknown))
-                failures += 1
+    def _publish(self, waiting: Waiting) -> Iterator[tuple[Event, Result]]:
+        """Makes the next call. What has no answer is sent again with the same ids, so that none counts twice."""
+        call = waiting.next_call()
+        if not call:
+            return
+        events = [entry.event for entry in call]
+        status, answer, wait = self._authorized("/enrichments", json.dumps({"events": events}), "results")
+        unknown = call
+        if status == 202:
+            # 202 is the answer to the call, not to each event: check every item.
+            unknown = []
+            results = answer["results"] + [{}] * len(call)
+            for entry, result in zip(call, results):
+                if "notification" in result or result.get("code", _UNKNOWN) != _UNKNOWN:
+                    yield entry.event, result
+                else:
+                    unknown.append(entry)
+        else:
+            _check_passing(status, answer)
+        # What takes its line too long arrives in parts.
+        if status == 408 or (status == 0 and "timed out" in answer):
+            for entry in call:
+                entry.most = (len(call) + 1) // 2
+        failures = waiting.settle(call, unknown, status == 202, wait)
+        self._tell(failures, status, answer, wait, len(unknown))
 
 
 class Updates(_Service):
@@ -243,8 +238,9 @@ class Updates(_Service):
             if status == 200:
                 return answer
             _check_passing(status, answer)
-            self._back_off(failures, status, answer, wait, 0)
             failures += 1
+            self._tell(failures, status, answer, wait, 0)
+            time.sleep(seconds_after(failures, wait))
 
 
 def _check_passing(status: int, answer: Any) -> None:
