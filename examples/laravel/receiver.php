@@ -18,11 +18,14 @@ final class NotificationController
             return new Response('', 401);
         }
         // In production: a table with webhook-id as its primary key. A cache may forget the id.
-        $isNew = Cache::add('notification:' . $request->header('webhook-id'), true, now()->addDays(30));
-        $notification = json_decode($body);
-        if ($isNew && $notification->event === 'asset-update') {
-            // Ask the platform for the segments of this video; `dispatch` alone gives the work to a queue.
-            dispatch(fn () => Log::info("updated: $notification->platform_id"))->afterResponse();
+        $key = 'notification:' . $request->header('webhook-id');
+        if (!Cache::has($key)) {
+            $notification = json_decode($body);
+            if ($notification->event === 'asset-update') {
+                // Give the work to a queue that is kept (database, Redis): ask the platform for the segments of this video.
+                dispatch(static fn () => Log::info("updated: $notification->platform_id"));
+            }
+            Cache::put($key, true, now()->addDays(30)); // once the queue has it: else the next attempt would find it done
         }
 
         return new Response('', 204);

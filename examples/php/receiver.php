@@ -15,17 +15,20 @@ if (!verified($keys, $body)) {
     exit;
 }
 
-$seen = new PDO('sqlite:' . (getenv('DATABASE') ?: 'seen.sqlite')); // a table of your own database
-$seen->exec('CREATE TABLE IF NOT EXISTS seen (webhook_id TEXT PRIMARY KEY)');
-$insert = $seen->prepare('INSERT OR IGNORE INTO seen VALUES (?)');
-$insert->execute([$_SERVER['HTTP_WEBHOOK_ID']]);
+$store = new PDO('sqlite:' . (getenv('DATABASE') ?: 'notifications.sqlite')); // a table of your own database
+$store->exec('CREATE TABLE IF NOT EXISTS notifications (webhook_id TEXT PRIMARY KEY, body TEXT, done INTEGER DEFAULT 0)');
+$store->prepare('INSERT OR IGNORE INTO notifications (webhook_id, body) VALUES (?, ?)')->execute([$_SERVER['HTTP_WEBHOOK_ID'], $body]);
 http_response_code(204);
 if (function_exists('fastcgi_finish_request')) {
     fastcgi_finish_request(); // PHP-FPM sends the answer here; elsewhere leave the work to a queue
 }
-$notification = json_decode($body);
-if ($insert->rowCount() === 1 && $notification->event === 'asset-update') {
-    error_log("updated: $notification->platform_id"); // ask the platform for the segments of this video
+// The work of an earlier request that did not come to its end is in the table, too. Two processes may do the same work.
+foreach ($store->query('SELECT webhook_id, body FROM notifications WHERE done = 0')->fetchAll() as [$id, $stored]) {
+    $notification = json_decode($stored);
+    if ($notification->event === 'asset-update') {
+        error_log("updated: $notification->platform_id"); // ask the platform for the segments of this video
+    }
+    $store->prepare('UPDATE notifications SET done = 1 WHERE webhook_id = ?')->execute([$id]);
 }
 
 /** Whether one of the keys made one of the signatures, at most 5 minutes ago. */

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { createHmac } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { freePort } from '../../local/ports.js';
 import { type Program, startProgram, startService } from '../program.js';
 import { newPublisher, type Publisher } from '../publisher.js';
 import { until } from '../receiver.js';
-import { forSuite, opened, openForSuite } from '../servers.js';
+import { forSuite, newFolder, opened, openForSuite } from '../servers.js';
 import { allExamples, type Example } from './examples.js';
 import { current, vectors } from './vectors.js';
 
@@ -95,6 +97,41 @@ describe('the example receivers', function () {
           const storeless = opened(await startExample(example, secrets, { DATABASE: '/none/seen.sqlite' }));
           const { status } = await fetch(storeless.url, { method: 'POST', headers, body });
           assert.equal(status, 500, storeless.said());
+        });
+
+      if (example.name === 'php')
+        it('does the work of a notification later where it failed after the answer', async () => {
+          const vector = vectors(Math.floor(Date.now() / 1000)).find(({ valid }) => valid);
+          assert.ok(vector);
+          const { secrets, headers, body } = vector;
+          const folder = await newFolder();
+          // The work of the example is a call of this function.
+          await writeFile(join(folder, 'failing.ini'), 'disable_functions=error_log\n');
+          const DATABASE = join(folder, 'notifications.sqlite');
+          for (const more of [{ PHP_INI_SCAN_DIR: `:${folder}` }, {}]) {
+            const one = opened(await startExample(example, secrets, { DATABASE, ...more }));
+            const { status } = await fetch(one.url, { method: 'POST', headers, body });
+            assert.equal(status, 204, one.said());
+            if ('PHP_INI_SCAN_DIR' in more) assert.match(one.said(), /undefined function error_log/);
+            else await until('it is worked on', () => one.worked(['vid-9']).length === 1);
+            await one.stop();
+          }
+        });
+
+      if (example.name === 'laravel')
+        it('answers 500 while its queue takes nothing, and does the work at the next attempt', async () => {
+          const vector = vectors(Math.floor(Date.now() / 1000)).find(({ valid }) => valid);
+          assert.ok(vector);
+          const { secrets, headers, body } = vector;
+          const one = opened(await startExample(example, secrets));
+          for (const [query, expected] of [
+            ['?queue=none', 500],
+            ['', 204],
+          ] as const) {
+            const { status } = await fetch(one.url + query, { method: 'POST', headers, body });
+            assert.equal(status, expected, one.said());
+          }
+          await until('it is worked on', () => one.worked(['vid-9']).length === 1);
         });
 
       it('accepts real notifications, works on each once, and continues while its secret is rotated', async () => {

@@ -18,6 +18,7 @@ $app->singleton(HttpKernel::class, fn ($app) => new class($app, $app['router']) 
 $app->instance('config', new Illuminate\Config\Repository([
     'app' => [],
     'cache' => ['default' => 'file', 'stores' => ['file' => ['driver' => 'file', 'path' => __DIR__ . '/cache']]],
+    'queue' => ['default' => $_GET['queue'] ?? 'sync', 'connections' => ['sync' => ['driver' => 'sync']]],
     'logging' => ['default' => 'errorlog', 'channels' => ['errorlog' => ['driver' => 'errorlog']]],
 ]));
 foreach ([Illuminate\Cache\CacheServiceProvider::class, Illuminate\Filesystem\FilesystemServiceProvider::class,
