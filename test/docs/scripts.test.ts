@@ -41,3 +41,38 @@ describe('The script of every night in docs/guides/recovery.md', () => {
       assert.deepEqual([code, ...left], [status, cursor, work]);
     });
 });
+
+const monitors = readFileSync(join(import.meta.dirname, '../../docs/guides/being-told.md'), 'utf8')
+  .split('```\n')
+  .filter((block) => block.includes('jq '));
+const ago = (seconds: number) => new Date(Date.now() - seconds * 1000).toISOString();
+
+const watched: [what: string, answer: string, failed: number, alarms: [late: boolean, fails: boolean]][] = [
+  ['good', `{"owed":0,"delivered_until":"${ago(1)}","checks":[{"verdict":"pass"}]}`, 0, [false, false]],
+  ['bad', `{"owed":1,"delivered_until":"${ago(400)}","checks":[{"verdict":"fail"}]}`, 0, [true, true]],
+  ['not there', '', 7, [true, true]],
+  ['refused', '', 22, [true, true]],
+  ['empty', '', 0, [true, true]],
+  ["a proxy's page", '<html>Sign in</html>', 0, [true, true]],
+  ['an object of a proxy', '{"message":"ok"}', 0, [true, true]],
+  ['without a time', '{"owed":0,"delivered_until":null,"checks":[]}', 0, [true, false]],
+];
+
+describe('The monitors in docs/guides/being-told.md', () => {
+  before(function () {
+    if (spawnSync('jq', ['--version'], { stdio: 'ignore' }).status !== 0) this.skip();
+  });
+
+  for (const [what, answer, failed, alarms] of watched)
+    it(`print something where they cannot see that all is well: the answer is ${what}`, async () => {
+      const cwd = await newFolder();
+      writeFileSync(join(cwd, 'curl'), '#!/bin/sh\nprintf %s "$ANSWER_OF_TEST"\nexit $FAILED\n', {
+        mode: 0o755,
+      });
+      const env = { PATH: `${cwd}:${process.env.PATH}`, ANSWER_OF_TEST: answer, FAILED: String(failed) };
+      const printed = monitors.map(
+        (script) => spawnSync('bash', ['-c', script], { cwd, env }).stdout.length > 0,
+      );
+      assert.deepEqual(printed, alarms);
+    });
+});
