@@ -193,6 +193,17 @@ describe('clients/node', () => {
     await refused;
   });
 
+  for (const status of [302, 403, 404, 413])
+    it(`takes a ${status} without a code for that of a proxy, and ${status === 413 ? 'refuses the event' : 'sends the events again'}`, async () => {
+      const page = () => new Response('<h1>default backend</h1>', { status });
+      const publisher = open({ onRetry: () => {} }, async (url, init) =>
+        calls.length > 0 ? await fetch(url, init) : page(),
+      );
+      const sent = publisher.send(to.event(0));
+      if (status === 413) return await assert.rejects(sent, refusal('unexpected_answer'));
+      assert.equal((await sent).notification, 'queued');
+    });
+
   it('sends half as many events after 408', async () => {
     const publisher = open({}, (url, init) => {
       const isLong = JSON.parse(String(init?.body)).events.length > 2;

@@ -91,9 +91,16 @@ describe('clients/python', () => {
 
   it('follows no redirect, which would carry its secrets elsewhere', async () => {
     const elsewhere = await startReceiver();
-    elsewhere.answer = () => ({ status: 302, headers: { location: '/elsewhere' } });
+    elsewhere.answer = () =>
+      elsewhere.received.length > 1
+        ? { status: 400, body: '{"error":"invalid_scope"}' }
+        : { status: 302, headers: { location: '/elsewhere' } };
     const { stderr } = await run(elsewhere.url, to.events(1));
-    assert.deepEqual([stderr, elsewhere.received.length], ['refused: 302 \n', 1]);
+    assert.match(stderr, /: 302; 1 events are sent again\nrefused: 400 {"error":"invalid_scope"}\n$/);
+    assert.deepEqual(
+      elsewhere.received.map(({ path }) => path),
+      Array.from({ length: 2 }, () => '/hook/oauth/access_token'),
+    );
   });
 
   it('checks every item: prints refused events, repeats unknown ones, and the others are accepted', async () => {
@@ -223,6 +230,7 @@ for _ in client.Publisher("${await startFake([503, 503])}", "a", "b", lambda *_:
   const scripts: [first: string, told: number, ...script: (number | 'unknown')[]][] = [
     ['an unknown item', 202, 'unknown', 202],
     ['a token that has ended', 503, 401, 503, 202],
+    ["a proxy's page", 404, 404, 403, 202],
     ['tokens that end before and after an outage', 503, 401, 503, 401, 202],
   ];
   for (const [first, told, ...script] of scripts) {

@@ -144,9 +144,13 @@ export function checkNumber(option: string, value: number, most = Number.MAX_SAF
   throw new RangeError(`${option} must be a whole number from ${least} to ${most}`);
 }
 
-/** Whether the same call may succeed later. Sending an event again is always safe. */
-export function isPassing({ status }: Answer): boolean {
-  return status === 0 || status === 408 || status === 429 || status >= 500;
+/**
+ * Whether the same call may succeed later. Sending an event again is always safe. A refusal of the service has a code: another
+ * one, such as the page of a proxy, says nothing about the call. 413 is about the call, whoever answers.
+ */
+export function isPassing({ status, body }: Answer): boolean {
+  if (status === 0 || status === 408 || status === 429 || status >= 500) return true;
+  return status >= 300 && status !== 413 && typeof (body.code ?? body.error) !== 'string';
 }
 
 /** The error in an answer: `{code, msg}`, or RFC 6749's `{error, error_description}`. */

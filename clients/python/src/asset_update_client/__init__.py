@@ -244,9 +244,21 @@ class Updates(_Service):
 
 
 def _check_passing(status: int, answer: Any) -> None:
-    """Raises CallRefused where the same call cannot succeed later."""
-    if status not in (0, 408, 429) and status < 500:
+    """Raises CallRefused where the same call cannot succeed later.
+
+    A refusal of the service has a code: another one, such as the page of a proxy, says nothing about the call.
+    """
+    if status not in (0, 408, 429) and status < 500 and (status < 300 or status == 413 or _code_of(answer)):
         raise CallRefused(f"{status} {answer}")
+
+
+def _code_of(answer: Any) -> str | None:
+    try:
+        problem = json.loads(answer)
+        code = problem.get("code", problem.get("error"))
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return None
+    return code if isinstance(code, str) else None
 
 
 def _time_of(text: str) -> datetime:
