@@ -204,6 +204,21 @@ describe('clients/node', () => {
       assert.equal((await sent).notification, 'queued');
     });
 
+  for (const [status, body, code] of [
+    [413, '<html>', 'unexpected_answer'],
+    [400, '{"code":"invalid_json","msg":"m"}', 'invalid_json'],
+  ] as const)
+    it(`sends events in parts after ${status}, and refuses one alone`, async () => {
+      const spoils = ({ platform_id }: EnrichmentEvent) => platform_id === 'video-2';
+      const publisher = open({ onRetry: () => {} }, async (url, init) => {
+        const { events } = JSON.parse(String(init?.body)) as { events: EnrichmentEvent[] };
+        return events.some(spoils) ? new Response(body, { status }) : await fetch(url, init);
+      });
+      const sent = to.events(5).map((one) => publisher.send(one));
+      await assert.rejects(sent.splice(2, 1)[0] ?? Promise.resolve(), refusal(code));
+      for (const { notification } of await Promise.all(sent)) assert.equal(notification, 'queued');
+    });
+
   it('sends half as many events after 408', async () => {
     const publisher = open({}, (url, init) => {
       const isLong = JSON.parse(String(init?.body)).events.length > 2;

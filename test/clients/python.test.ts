@@ -175,6 +175,25 @@ for _, result in Shared("${await startFake([401, 202])}", "a", "b").publish([{}]
     assert.deepEqual([status, ...sizes], [0, 5, 3, 2, 2, 1]);
   });
 
+  for (const [what, status, body, code] of [
+    ['a gateway that takes less than a call', 413, '<html>', 'unexpected_answer'],
+    ['the service, where one spoils the call', 400, '{"code":"invalid_json","msg":"m"}', 'invalid_json'],
+  ] as const)
+    it(`sends events in parts, and refuses one alone, after ${status} of ${what}`, async () => {
+      const service = await startReceiver();
+      service.answer = (asked) => {
+        if (!asked.path.endsWith('/enrichments')) return { status: 200, body: '{"access_token":"t"}' };
+        const { events } = JSON.parse(asked.body) as { events: { platform_id: string }[] };
+        if (events.some(({ platform_id }) => platform_id === 'video-2')) return { status, body };
+        const results = events.map(() => ({ notification: 'queued' }));
+        return { status: 202, body: JSON.stringify({ results }) };
+      };
+      const { status: exit, results, stderr } = await run(service.url, to.events(5));
+      assert.match(stderr, new RegExp(`: ${status}; 5 events are sent again`));
+      const outcomes = results.map((one) => one.notification ?? one.code);
+      assert.deepEqual([exit, ...outcomes], [1, 'queued', 'queued', code, 'queued', 'queued']);
+    });
+
   for (const [how, order] of [
     ['in shared calls', (n: number) => n % 2 === 0],
     ['alone in its calls', (n: number) => n < 150],
@@ -266,7 +285,16 @@ list(client.Publisher("${await startFake([503, 202], { 'retry-after': retryAfter
   });
 
   it('names the lines that are no events, and publishes the others', async () => {
-    const bad = ['{"client_token":', '[1]', '"x"', 'null', '1', '{"segments":[NaN]}', '{"a":-Infinity}'];
+    const bad = [
+      '{"client_token":',
+      '[1]',
+      '"x"',
+      'null',
+      '1',
+      '{"segments":[NaN]}',
+      '{"a":-Infinity}',
+      '{"a":1e999}',
+    ];
     const { status, results, stderr } = await run(await url(), [to.event(0), ...bad, '', to.event(1)]);
     assert.deepEqual([status, results.length], [1, 2]);
     assert.equal(stderr, bad.map((_, i) => `line ${i + 2} is not a JSON object\n`).join(''));

@@ -120,13 +120,12 @@ export class EnrichmentsClient {
   /** Sends a batch once. Keeps its place for a while if the whole call had no answer, as in an outage. */
   async #deliver(batch: Entry[]): Promise<void> {
     const answer = await this.#publish(batch);
-    const unknown = settle(batch, answer);
+    const isDivided = batch.length > 1 && isDivisible(answer);
+    const unknown = isDivided ? batch : settle(batch, answer);
     const again = this.#caller.isEnded ? giveUp(unknown) : unknown;
     const isAnswered = answer.status === 202 || unknown.length === 0;
     this.#failures = isAnswered ? 0 : this.#failures + 1;
-    // What takes its line too long arrives in parts.
-    if (answer.status === 408 || answer.isLate)
-      for (const entry of again) entry.most = Math.ceil(batch.length / 2);
+    if (isDivided) for (const entry of again) entry.most = Math.ceil(batch.length / 2);
     const fewest = this.#queue.settle(batch, again, (failures) => this.#caller.pause(answer, failures));
     this.#unanswered -= batch.length - again.length;
     this.#tell();
@@ -149,6 +148,14 @@ export class EnrichmentsClient {
     for (const goOn of this.#waitingForRoom.splice(0, Math.max(0, room))) goOn();
     if (this.#unanswered === 0) for (const goOn of this.#waitingForEnd.splice(0)) goOn();
   }
+}
+
+/**
+ * Whether the events may be taken in parts: what takes its line too long arrives then, what is too large fits, and one event
+ * that spoils the whole call is refused alone.
+ */
+function isDivisible({ status, isLate = false }: Answer): boolean {
+  return isLate || [400, 408, 413].includes(status);
 }
 
 /** Tells who waits for what is decided. @returns what is to be sent again */

@@ -176,13 +176,16 @@ class Publisher(_Service):
                     yield entry.event, result
                 else:
                     unknown.append(entry)
-        else:
-            _check_passing(status, answer)
-        # What takes its line too long arrives in parts.
-        if status == 408 or (status == 0 and "timed out" in answer):
+        elif len(call) > 1 and (status in (400, 408, 413) or (status == 0 and "timed out" in answer)):
+            # In parts what takes its line too long arrives, what is too large fits, and what spoils the call is refused alone.
             for entry in call:
                 entry.most = (len(call) + 1) // 2
-        failures = waiting.settle(call, unknown, status == 202, wait)
+        elif status == 413 or (status == 400 and _code_of(answer)):
+            unknown = []
+            yield events[0], {"event_id": events[0]["event_id"], "code": _code_of(answer) or "unexpected_answer"}
+        else:
+            _check_passing(status, answer)
+        failures = waiting.settle(call, unknown, not unknown or status == 202, wait)
         self._tell(failures, status, answer, wait, len(unknown))
 
 

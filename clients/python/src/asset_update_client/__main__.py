@@ -33,8 +33,10 @@ def main() -> None:
                 continue
             lines += 1
             try:
-                # Python alone reads NaN and Infinity: the service would refuse the whole call.
-                yield Event(**json.loads(line, parse_constant=int))
+                # Python alone reads NaN and Infinity, and takes 1e999 for the latter: the service would refuse the call.
+                event = Event(**json.loads(line, parse_constant=int))
+                json.dumps(event, allow_nan=False)
+                yield event
             except (ValueError, TypeError, RecursionError):
                 refused = True
                 print(f"line {number} is not a JSON object", file=sys.stderr)
