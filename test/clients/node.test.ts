@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import {
   type ClientOptions,
   type EnrichmentEvent,
@@ -117,6 +118,16 @@ describe('clients/node', () => {
     });
   }
 
+  it('strands no event, and ends no process, where an async onRetry rejects', async () => {
+    const onRetry = async () => Promise.reject(new Error('its own failure'));
+    const publisher = open({ onRetry }, async (url, init) =>
+      calls.length > 0 ? await fetch(url, init) : new Response('', { status: 503 }),
+    );
+    const warned = once(process, 'warning');
+    await publisher.send(to.event(0));
+    assert.match(String((await warned)[0]), /onRetry threw: Error: its own failure/);
+  });
+
   it('handles every item: reports refused ones, repeats unknown ones, accepts the rest', async () => {
     const publisher = open({}, async (url, init) => {
       const response = await fetch(url, init);
@@ -138,59 +149,6 @@ describe('clients/node', () => {
     const sizes = calls.map((call) => call.events.length);
     assert.deepEqual(sizes, [4, 1]);
     await to.assertEachOnce(2);
-  });
-
-  /** Answers in the service's place while the client AWAY is unavailable. */
-  function unavailable() {
-    const fake = { isAway: true, taken: [] as string[], told: [] as number[] };
-    const answer: Fetch = async (_, init) => {
-      const { events } = JSON.parse(String(init?.body)) as { events: EnrichmentEvent[] };
-      const isUnknown = ({ client_token }: EnrichmentEvent) => fake.isAway && client_token === 'AWAY';
-      if (events.every(isUnknown)) return Response.json({ code: 'temporarily_unavailable' }, { status: 503 });
-      const results = events.map((event) =>
-        isUnknown(event) ? { code: 'temporarily_unavailable' } : { notification: 'queued' },
-      );
-      fake.taken.push(...events.flatMap((event) => (isUnknown(event) ? [] : event.platform_id)));
-      return Response.json({ results }, { status: 202 });
-    };
-    return { fake, answer, onRetry: (_: string, failures: number) => void fake.told.push(failures) };
-  }
-
-  for (const [how, others] of [
-    ['in shared calls', 1],
-    ['alone in its calls', 0],
-  ] as const)
-    it(`goes on for others while the events of one client have no answer ${how}, and keeps their order`, async () => {
-      const { fake, answer, onRetry } = unavailable();
-      const publisher = open({ concurrency: 2, batchSize: 10, onRetry }, answer);
-      const away: Promise<unknown>[] = [];
-      const sent: Promise<unknown>[] = [];
-      for (let n = 0; n < 60; n++) {
-        away.push(publisher.send(to.event(n, { client_token: 'AWAY' })));
-        if (others > 0) sent.push(publisher.send(to.event(1000 + n)));
-      }
-      await until('it was told twice in a row', () => fake.told.includes(2));
-      sent.push(...Array.from({ length: 60 }, (_, n) => publisher.send(to.event(2000 + n))));
-      await Promise.all(sent);
-      assert.equal(publisher.queued, 60);
-      fake.isAway = false;
-      await Promise.all(away);
-      const taken = fake.taken.filter((video) => video.length < 'video-1000'.length);
-      assert.deepEqual(
-        taken,
-        Array.from({ length: 60 }, (_, n) => `video-${n}`),
-      );
-    });
-
-  it('close() gives up in time what has no answer because its client is unavailable', async () => {
-    const { fake, answer, onRetry } = unavailable();
-    const publisher = open({ batchSize: 10, onRetry }, answer);
-    const sent = to.events(60).map((one) => publisher.send({ ...one, client_token: 'AWAY' }));
-    const refused = Promise.all(sent.map((one) => assert.rejects(one, refusal('closed'))));
-    await until('it was told', () => fake.told.length > 0);
-    await publisher.close(1);
-    assert.equal(publisher.queued, 0);
-    await refused;
   });
 
   for (const status of [302, 403, 404, 413])

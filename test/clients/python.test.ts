@@ -194,58 +194,6 @@ for _, result in Shared("${await startFake([401, 202])}", "a", "b").publish([{}]
       assert.deepEqual([exit, ...outcomes], [1, 'queued', 'queued', code, 'queued', 'queued']);
     });
 
-  for (const [how, order] of [
-    ['in shared calls', (n: number) => n % 2 === 0],
-    ['alone in its calls', (n: number) => n < 150],
-  ] as const)
-    it(`goes on for others while the events of one client have no answer ${how}, and keeps their order`, async () => {
-      const service = await startReceiver();
-      const taken: string[] = [];
-      let calls = 0;
-      service.answer = ({ path, body }) => {
-        if (!path.endsWith('/enrichments')) return { status: 200, body: '{"access_token":"t"}' };
-        const { events } = JSON.parse(body) as { events: Record<string, string>[] };
-        // Away until all others are taken.
-        const isAway = taken.filter((client) => client !== 'AWAY').length < 150;
-        const isUnknown = (one: Record<string, string>) => isAway && one.client_token === 'AWAY';
-        if (++calls > 30) return { status: 400, body: '{"code":"too many calls"}' };
-        if (events.every(isUnknown)) return 503;
-        taken.push(...events.flatMap((one) => (isUnknown(one) ? [] : (one.client_token ?? ''))));
-        const results = events.map((one) =>
-          isUnknown(one)
-            ? { code: 'temporarily_unavailable' }
-            : { event_id: one.event_id, notification: 'queued' },
-        );
-        return { status: 202, body: JSON.stringify({ results }) };
-      };
-      const all = Array.from({ length: 300 }, (_, n) =>
-        to.event(n, { event_id: `${n}`, ...(order(n) && { client_token: 'AWAY' }) }),
-      );
-      const { status, results, stderr } = await run(service.url, all);
-      assert.deepEqual([status, results.length], [0, 300], stderr);
-      const ids = results.map(({ event_id }) => Number(event_id));
-      for (const isAway of [true, false]) {
-        const own = ids.filter((n) => order(n) === isAway);
-        assert.deepEqual(
-          own,
-          own.toSorted((a, b) => a - b),
-        );
-      }
-      assert.match(stderr, /events are sent again/);
-    });
-
-  it('reads no further event while its bound of events wait for an answer', async () => {
-    const printed = await runProgram(`client.EVENTS_IN_A_CALL, client.EVENTS_WAITING = 2, 4
-def read_events():
-    for n in range(6):
-        print(n)
-        yield {"client_token": "A"}
-for _ in client.Publisher("${await startFake([503, 503])}", "a", "b", lambda *_: None).publish(read_events()):
-    print("result")
-    break`);
-    assert.equal(printed, '0\n1\n2\n3\nresult\n');
-  });
-
   const scripts: [first: string, told: number, ...script: (number | 'unknown')[]][] = [
     ['an unknown item', 202, 'unknown', 202],
     ['a token that has ended', 503, 401, 503, 202],
@@ -276,6 +224,18 @@ time.sleep, time.monotonic = sleep, lambda: now
 list(client.Publisher("${await startFake([503, 202], { 'retry-after': retryAfter })}", "a", "b").publish([{}]))`);
       assert.ok(Number(printed) >= least && Number(printed) <= most, printed);
     }
+  });
+
+  it('loses no event where on_retry fails, and refuses empty credentials', async () => {
+    const printed = await runProgram(`for credential in [None, ""]:
+    for pair in [(credential, "b"), ("a", credential)]:
+        try:
+            client.Publisher("http://h", *pair)
+        except ValueError as error:
+            print(error)
+for _, result in client.Publisher("${await startFake([503, 202])}", "a", "b", lambda *_: 1 / 0).publish([{}]):
+    print(result["notification"])`);
+    assert.equal(printed, `${'client_id and client_secret must not be empty\n'.repeat(4)}queued\n`);
   });
 
   it('says without a trace that nobody takes its results any more', async () => {

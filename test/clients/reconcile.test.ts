@@ -159,6 +159,37 @@ for (const [name, reconcile] of Object.entries(tools)) {
   });
 }
 
+describe('clients/python', () => {
+  const env = { PYTHONPATH: join(clients, 'python/src') };
+
+  it('compares no update of after the time at which reading the table began', async () => {
+    const service = await startReceiver();
+    const reach = { has_more: false, next_cursor: 'c', delivered_until: '2999-01-01T00:00:00Z' };
+    service.answer = () => ({
+      status: 200,
+      body: JSON.stringify({ access_token: 't', updates: [], ...reach }),
+    });
+    const program = `import asset_update_client as client
+from datetime import datetime, timedelta, timezone
+def rows():
+    global began
+    began = datetime.now(timezone.utc)
+    while datetime.now(timezone.utc) < began + timedelta(milliseconds=2):
+        pass
+    yield from ()
+until = client.Updates("${service.url}", "a", "b").reconcile("SITE", rows())["until"]
+print(str(datetime.fromisoformat(until) + timedelta(minutes=5) <= began).lower())`;
+    const { missing, said } = await run('python3', ['-B', '-c', program], '', env);
+    assert.deepEqual(missing, [true], said);
+  });
+
+  it('exits 2 for wrong usage', async () => {
+    const ran = await run('python3', ['-B', '-m', 'asset_update_client.reconcile'], '', env);
+    assert.equal(ran.status, 2);
+    assert.match(ran.said, /^CLIENT_ID=/);
+  });
+});
+
 describe('clients/listen', () => {
   it('posts with the headers of a notification, and the time of its update', async () => {
     const service = await startReceiver();

@@ -57,6 +57,22 @@ describe('clients/node: updates', () => {
       await assert.rejects(open().updates(asked({ pauseMs })).next(), /^RangeError: pauseMs must/);
   });
 
+  const useless: [option: string, ...values: unknown[]][] = [
+    ['limit', 0, 1001, Number.NaN],
+    ['waitSeconds', -1, 21, Number.NaN],
+    ['sinceMs', -1, Number.NaN, '2026-01-31T12:00:00Z', 8.64e15 + 1],
+    ['untilMs', -1, Number.NaN, '2026-01-31T12:00:00Z', 8.64e15 + 1],
+  ];
+  for (const [option, ...values] of useless)
+    it(`refuses a useless ${option} by name`, async () => {
+      for (const value of values) {
+        const given = asked({ [option]: value });
+        const message = new RegExp(`^RangeError: ${option} must`);
+        if (!option.endsWith('Ms')) await assert.rejects(open().updates(given).next(), message);
+        if (option !== 'waitSeconds') await assert.rejects(open().reconcile([], given), message);
+      }
+    });
+
   it('gets an update while its call waits for one, with a call shorter than that wait', async () => {
     const pages = open({ timeoutMs: 1500 }).updates(asked({ waitSeconds: 20 }));
     const next = pages.next();

@@ -96,12 +96,10 @@ export class Caller {
   tell({ status, error, retryAfterMs }: Answer, failures: number, again: string): void {
     const asked = retryAfterMs > 0 ? `, to wait ${Math.ceil(retryAfterMs / 1000)} s` : '';
     const reason = status === 0 ? `no answer (${error})` : `status ${status}${asked}`;
-    try {
-      (this.#options.onRetry ?? warnFirst)(`${this.#url}: ${reason}; ${again}`, failures);
-    } catch (err) {
-      // What waits for an answer must not be lost with it.
-      process.emitWarning(`onRetry threw: ${err}`, 'asset-update-client');
-    }
+    const { onRetry = warnFirst } = this.#options;
+    const told = async () => onRetry(`${this.#url}: ${reason}; ${again}`, failures);
+    // What waits for an answer must not be lost with it.
+    told().catch((err) => process.emitWarning(`onRetry threw: ${err}`, 'asset-update-client'));
   }
 
   /** Waits before a call is made again. */

@@ -30,6 +30,9 @@ export interface ReconcileAsked {
   limit?: number;
 }
 
+/** Of a Date. */
+const maxTimeMs = 8.64e15;
+
 /** Reads the updates of an account's clients, for customers who prefer asking to receiving. */
 export class UpdatesClient {
   constructor(private readonly options: ServiceOptions) {}
@@ -44,6 +47,8 @@ export class UpdatesClient {
     const token = new AccessToken(this.options, caller, 'push_notifications');
     const { clientToken, limit = 1000, waitSeconds = 20, pauseMs = 1000, signal } = asked;
     if (!clientToken) throw new RangeError('clientToken must not be empty');
+    checkNumber('limit', limit, 1000);
+    checkNumber('waitSeconds', waitSeconds, 20, 0);
     checkNumber('pauseMs', pauseMs, 86_400_000, 0);
     const end = () => caller.end();
     signal?.addEventListener('abort', end, { once: true });
@@ -76,7 +81,11 @@ export class UpdatesClient {
   ): Promise<Reconciled> {
     const { clientToken, sinceMs = 0, limit = 1000 } = asked;
     if (!clientToken) throw new RangeError('clientToken must not be empty');
+    checkNumber('limit', limit, 1000);
+    // With what is no time, nothing would count as missing.
+    checkNumber('sinceMs', sinceMs, maxTimeMs, 0);
     let untilMs = asked.untilMs ?? Date.now() - 300_000;
+    checkNumber('untilMs', untilMs, maxTimeMs, 0);
     const held = new Set<string>();
     for await (const row of stored) held.add(row.join('\t'));
     const caller = new Caller(this.options);

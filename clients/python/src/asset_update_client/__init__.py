@@ -80,12 +80,14 @@ class _Service:
     ) -> None:
         """`on_retry` is told why a call is sent again, and how many events it has (0: it reads), at the first failure in a row.
 
-        Raises ValueError if `url` is not an http or https address without blanks, user, query and fragment.
+        Raises ValueError if `url` is not an http or https address without blanks, user, query and fragment, or a credential is empty.
         """
         parts = urllib.parse.urlsplit(url)
         is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and parts.path.isascii()
         if not is_address or min(url) <= " " or "@" in parts.netloc or parts.query or parts.fragment:
             raise ValueError("url must be an http or https address, without blanks, user, query and fragment")
+        if not client_id or not client_secret:
+            raise ValueError("client_id and client_secret must not be empty")
         self._url = url.rstrip("/")
         self._credentials = {"client_id": client_id, "client_secret": client_secret}
         self._on_retry = on_retry
@@ -135,7 +137,11 @@ class _Service:
     def _tell(self, failures: int, status: int, answer: Any, wait: int, events: int) -> None:
         if failures == 1:
             asked = f", to wait {wait} s" if wait else ""
-            self._on_retry(f"{status or answer}{asked}", events)
+            try:
+                self._on_retry(f"{status or answer}{asked}", events)
+            except Exception:
+                # What waits for an answer must not be lost with it.
+                logging.getLogger(__name__).exception("on_retry failed")
 
 
 class Publisher(_Service):
@@ -206,8 +212,8 @@ class Updates(_Service):
 
         Raises CallRefused.
         """
-        held = set(stored)
         last = _time_of(until) if until else datetime.now(timezone.utc) - timedelta(minutes=5)
+        held = set(stored)
         first = _time_of(since) if since else datetime.min.replace(tzinfo=timezone.utc)
         query = {"client_token": client_token, "limit": "1000", **({"since": since} if since else {})}
         newest: dict[str, dict[str, Any]] = {}

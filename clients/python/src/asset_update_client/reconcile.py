@@ -2,7 +2,7 @@
 
 Compares what a receiver has stored, on standard input one line of `platform_id`, a tab and `webhook-id` for each notification, with
 the client's updates since SINCE (RFC 3339), and prints each update that is missing as a line of JSON. Exit status 1 if one is
-missing, or nothing since SINCE can be compared yet, or the service refuses the call, or a line has no tab.
+missing, or nothing since SINCE can be compared yet, or the service refuses the call, or a line has no tab; 2 for wrong usage.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ def main() -> None:
         client_id, client_secret = os.environ["CLIENT_ID"], os.environ["CLIENT_SECRET"]
         [] = since[1:]
     except (ValueError, KeyError):
-        sys.exit(__doc__)
+        print(__doc__, file=sys.stderr)
+        sys.exit(2)
     try:
         done = Updates(url, client_id, client_secret, warn).reconcile(client_token, read_stored(), *since)
     except (CallRefused, ValueError) as error:
