@@ -165,12 +165,13 @@ describe('clients/listen', () => {
     await away.stop('SIGINT');
     const busy = await startReceiver();
     const inHours = new Date(Date.now() + 9_600_000).toUTCString();
-    for (const [retryAfter, seconds] of [
+    for (const [retryAfter, seconds, date] of [
       ['7', '7'],
+      ['Sun, 06 Nov 1994 08:49:46 GMT', '9', 'Sun, 06 Nov 1994 08:49:37 GMT'],
       [inHours, '9\\d{3}'],
       ['soon', '2'],
     ] as const) {
-      const headers = { 'retry-after': retryAfter };
+      const headers = { 'retry-after': retryAfter, ...(date && { date }) };
       busy.answer = () => ({ status: 429, headers, body: '{"msg":"too many"}' });
       const waiting = start(['--updates', busy.url, '--client', client_token], access);
       await waiting.until('it says how long', async () => waiting.stderr !== '');

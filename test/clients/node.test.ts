@@ -16,6 +16,12 @@ interface Call {
   status: number;
 }
 
+/** By the clock of an answer that is years behind. */
+const oneSecond = {
+  date: 'Sun, 06 Nov 1994 08:49:37 GMT',
+  'retry-after': 'Sun, 06 Nov 1994 08:49:38 GMT',
+};
+
 describe('clients/node', () => {
   const to = usePublishedTo();
   /** The calls of the client under test, in the order of the answers. */
@@ -101,6 +107,7 @@ describe('clients/node', () => {
   for (const [answer, why] of [
     ['hang', 'no answer (nothing within 2000 ms)'],
     [{ status: 503, headers: { 'retry-after': '1' } }, 'status 503, to wait 1 s'],
+    [{ status: 503, headers: oneSecond }, 'status 503, to wait 1 s'],
   ] as const) {
     it(`tells why it sends events again: ${why}`, async () => {
       const instead = await startReceiver();
@@ -176,6 +183,18 @@ describe('clients/node', () => {
       await assert.rejects(sent.splice(2, 1)[0] ?? Promise.resolve(), refusal(code));
       for (const { notification } of await Promise.all(sent)) assert.equal(notification, 'queued');
     });
+
+  it('refuses all events of a call, without another, where the service gives no token', async () => {
+    let asked = 0;
+    const refuses: Fetch = async () => {
+      asked++;
+      return Response.json({ error: 'invalid_scope', error_description: '' }, { status: 400 });
+    };
+    const publisher = open({ fetch: refuses });
+    const sent = to.events(5).map((one) => assert.rejects(publisher.send(one), refusal('invalid_scope')));
+    await Promise.all(sent);
+    assert.equal(asked, 1);
+  });
 
   it('sends half as many events after 408', async () => {
     const publisher = open({}, (url, init) => {

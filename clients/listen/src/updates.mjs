@@ -6,6 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 const waitSeconds = 20;
 const againSeconds = 2;
 
+/** @typedef {{ status: number, body: any, retryAfter?: string | null | undefined, date?: string | null | undefined }} Answer */
+
 /** @typedef {{ url: string, token: string, clientToken: string }} Access to the updates of a client: the service's address, and an access token */
 
 /**
@@ -13,7 +15,7 @@ const againSeconds = 2;
  * @param {Access} access
  * @param {string} path
  * @param {Record<string, string>} [query]
- * @returns {Promise<{ status: number, body: any, retryAfter?: string | null }>}
+ * @returns {Promise<Answer>}
  */
 export async function ask({ url, token, clientToken }, path, query = {}) {
   const asked = `${url.replace(/\/+$/, '')}/${path}?${new URLSearchParams({ client_token: clientToken, ...query })}`;
@@ -23,7 +25,8 @@ export async function ask({ url, token, clientToken }, path, query = {}) {
     const response = await fetch(asked, { headers, signal, redirect: 'manual' });
     const text = await response.text();
     const body = { msg: 'not an answer of the service', ...(text.startsWith('{') && JSON.parse(text)) };
-    return { status: response.status, body, retryAfter: response.headers.get('retry-after') };
+    const [retryAfter, date] = ['retry-after', 'date'].map((name) => response.headers.get(name));
+    return { status: response.status, body, retryAfter, date };
   } catch (err) {
     return { status: 0, body: { msg: whyUnanswered(err) } };
   }
@@ -49,7 +52,8 @@ export async function followUpdates(access, tell, say) {
     // The service takes its own time where this clock is ahead; where it is behind, earlier ones come first.
     const place = cursor ? { cursor } : { since: new Date().toISOString() };
     const query = { limit: '1000', wait: isNow ? String(waitSeconds) : '0', ...place };
-    const { status, body, retryAfter } = await ask(access, 'updates', query);
+    const answer = await ask(access, 'updates', query);
+    const { status, body } = answer;
     if (status === 200 && Array.isArray(body.updates)) {
       cursor = body.next_cursor;
       if (isNow) for (const update of body.updates) await tell(update);
@@ -59,22 +63,23 @@ export async function followUpdates(access, tell, say) {
       }
       continue;
     }
-    const why = await refusalOf({ status, body, retryAfter }, say);
+    const why = await refusalOf(answer, say);
     if (why !== undefined) return why;
   }
 }
 
 /**
  * Waits before a call is repeated, or returns the refusal if asking again cannot help.
- * @param {{ status: number, body: any, retryAfter?: string | null | undefined }} answer
+ * @param {Answer} answer
  * @param {(words: string) => void} say
  * @returns {Promise<string | undefined>}
  */
-async function refusalOf({ status, body, retryAfter }, say) {
+async function refusalOf({ status, body, retryAfter, date }, say) {
   const why = status === 0 ? body.msg : `${status}: ${body.msg}`;
   if (status >= 300 && ![408, 429].includes(status) && status < 500) return why;
-  // A proxy may send a date instead of seconds.
-  const askedSeconds = Number(retryAfter) || Math.ceil((Date.parse(String(retryAfter)) - Date.now()) / 1000);
+  // A proxy may send a date instead of seconds. It counts from the answer's own, because this clock may be wrong.
+  const now = Date.parse(String(date)) || Date.now();
+  const askedSeconds = Number(retryAfter) || Math.ceil((Date.parse(String(retryAfter)) - now) / 1000);
   const seconds = Math.min(Math.max(againSeconds, askedSeconds || 0), 86_400);
   say(`No answer (${why}): asking again in ${seconds} s.`);
   await sleep(seconds * 1000);

@@ -78,7 +78,7 @@ export class Caller {
         const body = parsed(await response.text());
         // Not the service's, such as the maintenance page of a proxy.
         if (ok && !body[member]) throw new Error(`${status} without ${member}`);
-        return { status, body, retryAfterMs: retryAfterOf(headers.get('retry-after')) };
+        return { status, body, retryAfterMs: retryAfterOf(headers) };
       } catch (err) {
         const isLate = aborter.signal.reason === late;
         return { status: 0, body: {}, error: reasonOf(err as Error), isLate, retryAfterMs: 0 };
@@ -168,9 +168,11 @@ function parsed(text: string): Record<string, unknown> {
   }
 }
 
-/** Seconds or a date (RFC 9110, section 10.2.3); a day at most. */
-function retryAfterOf(value: string | null): number {
-  const ms = /^\d+$/.test(value ?? '') ? Number(value) * 1000 : Date.parse(value ?? '') - Date.now();
+/** Seconds or a date (RFC 9110, section 10.2.3); a day at most. A date counts from the answer's own: this clock may be wrong. */
+function retryAfterOf(headers: Headers): number {
+  const value = headers.get('retry-after') ?? '';
+  const now = Date.parse(headers.get('date') ?? '') || Date.now();
+  const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - now;
   return Math.min(Math.max(ms || 0, 0), 86_400_000);
 }
 

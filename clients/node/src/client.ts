@@ -152,10 +152,10 @@ export class EnrichmentsClient {
 
 /**
  * Whether the events may be taken in parts: what takes its line too long arrives then, what is too large fits, and one event
- * that spoils the whole call is refused alone.
+ * that spoils the whole call is refused alone. An `error` is about the token.
  */
-function isDivisible({ status, isLate = false }: Answer): boolean {
-  return isLate || [400, 408, 413].includes(status);
+function isDivisible({ status, isLate, body }: Answer): boolean {
+  return isLate || (body.error === undefined && [400, 408, 413].includes(status));
 }
 
 /** Tells who waits for what is decided. @returns what is to be sent again */

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import email.utils
-import http.client
 import json
 import logging
 import time
 import urllib.parse
-import urllib.request
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta, timezone
 from typing import Any, TypedDict
 
+from ._http import call
 from ._waiting import Entry, Waiting, seconds_after
 
 __all__ = ["CallRefused", "Event", "Publisher", "Reconciled", "Result", "Updates"]
@@ -100,39 +98,20 @@ class _Service:
             if token is None:
                 fields = {"grant_type": "none", "scope": self._scope, **self._credentials}
                 form = {"content-type": "application/x-www-form-urlencoded"}
-                answered = self._call("/oauth/access_token", urllib.parse.urlencode(fields), form, "access_token")
+                answered = call(self._url + "/oauth/access_token", urllib.parse.urlencode(fields), form, "access_token")
                 if answered[0] != 200:
+                    _check_passing(*answered[:2])
                     break
                 token = self._token = answered[1]["access_token"]
             headers = {"authorization": f"Bearer {token}"}
             if body is not None:
                 headers["content-type"] = "application/json"
-            answered = self._call(path, body, headers, member)
+            answered = call(self._url + path, body, headers, member)
             if answered[0] != 401 or is_renewed:
                 break
             if self._token == token:
                 self._token = None
         return answered
-
-    def _call(self, path: str, body: str | None, headers: dict[str, str], member: str) -> tuple[int, Any, int]:
-        """Returns status, answer (which has the member if the call succeeded), and the seconds of Retry-After.
-
-        Status 0: no answer, or not the service's, so the outcome is unknown.
-        """
-        data = None if body is None else body.encode()
-        request = urllib.request.Request(self._url + path, data, headers)
-        try:
-            with _opener.open(request, timeout=15) as answer:
-                text = answer.read().decode(errors="replace")
-                wait = _seconds_of(answer.headers.get("Retry-After") or "")
-                if answer.status >= 300:
-                    return answer.status, text, wait
-                answered = json.loads(text)
-                if not isinstance(answered, dict) or member not in answered:
-                    raise ValueError(f"{answer.status} without {member}")
-                return answer.status, answered, wait
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            return 0, f"no answer ({error})", 0
 
     def _tell(self, failures: int, status: int, answer: Any, wait: int, events: int) -> None:
         if failures == 1:
@@ -274,24 +253,3 @@ def _time_of(text: str) -> datetime:
     """Raises ValueError. Python below 3.11 knows no `Z`."""
     read = datetime.fromisoformat(text[:-1] + "+00:00" if text[-1:] in "zZ" else text)
     return read if read.tzinfo else read.replace(tzinfo=timezone.utc)
-
-
-def _seconds_of(retry_after: str) -> int:
-    """Reads seconds, or a date, which a proxy may send (RFC 9110, section 10.2.3); a day at most."""
-    if retry_after.isdecimal():
-        return min(int(retry_after), 86_400)
-    date = email.utils.parsedate_tz(retry_after)
-    seconds = 0 if date is None else email.utils.mktime_tz((*date[:9], date[9] or 0)) - int(time.time())
-    return min(max(seconds, 0), 86_400)
-
-
-class _EveryAnswer(urllib.request.HTTPErrorProcessor):
-    """Hands over each answer as it is: a redirect would carry the token elsewhere, and turn the POST into a GET."""
-
-    def http_response(self, request: urllib.request.Request, response: Any) -> Any:
-        return response
-
-    https_response = http_response
-
-
-_opener = urllib.request.build_opener(_EveryAnswer)
