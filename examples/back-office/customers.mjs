@@ -1,5 +1,5 @@
 // Takes customers on, at the operators' door: node customers.mjs < customers.jsonl >> taken-on.jsonl
-// Each line is {"name", "sites": [{"name", "token"}]}. Run it again after a failure: who is there already stays as it is.
+// Each line is {"name", "sites": [{"name", "token"}]}; the name must be unique. Run it again after a failure: who is there stays as it is.
 // OPERATOR_URL and OPERATOR_TOKEN (role admin) name the door and the caller.
 import { createInterface } from 'node:readline';
 
@@ -14,11 +14,11 @@ async function create(what, input) {
   if (answer.ok) return await answer.json();
   throw new Error(`${what} ${input.name}: ${answer.status} ${await answer.text()}`);
 }
-
-const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+const [lines, names] = [createInterface({ input: process.stdin })[Symbol.asyncIterator](), new Set()];
 async function takeOn() {
   for (let line = await lines.next(); !line.done; line = await lines.next()) {
     const { name, sites } = JSON.parse(line.value);
+    if (names.size === names.add(name).size) throw new Error(`two customers have the name ${name}`);
     const account = await create('account', { name });
     // The client_secret is there only the first time: store it, or rotate it with /operator/account/rotate-secret.
     console.log(JSON.stringify(account));

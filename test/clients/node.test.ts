@@ -141,6 +141,7 @@ describe('clients/node', () => {
       if (calls.length > 0) return response;
       const body = (await response.json()) as { results: unknown[] };
       body.results[3] = { event_id: 'an-3', code: 'temporarily_unavailable', msg: 'unknown' };
+      body.results[4] = {};
       return Response.json(body, { status: 202 });
     });
     const results = await Promise.allSettled([
@@ -148,14 +149,15 @@ describe('clients/node', () => {
       publisher.send(to.event(1, { client_token: 'NOBODY' })),
       publisher.send(to.event(2, { segments: [''] })),
       publisher.send(to.event(3, { event_id: 'an-3' })),
+      publisher.send(to.event(4)),
     ]);
     const outcomes = results.map((one) =>
       one.status === 'fulfilled' ? one.value.notification : one.reason.code,
     );
-    assert.deepEqual(outcomes, ['queued', 'unknown_client', 'invalid_event', 'queued']);
+    assert.deepEqual(outcomes, ['queued', 'unknown_client', 'invalid_event', 'queued', 'queued']);
     const sizes = calls.map((call) => call.events.length);
-    assert.deepEqual(sizes, [4, 1]);
-    await to.assertEachOnce(2);
+    assert.deepEqual(sizes, [5, 2]);
+    await to.assertEachOnce(3);
   });
 
   for (const status of [302, 403, 404, 413])

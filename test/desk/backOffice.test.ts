@@ -52,6 +52,15 @@ describe('examples/back-office: customers', () => {
     assert.equal((await scene.cli.json('client', 'list', '--name', 'MORE-')).length, 9);
   });
 
+  it('of which two have one name: the second is refused, and its sites are not those of the first', async () => {
+    const twice = ['TWICE-1', 'TWICE-2'].map((token) => ({
+      name: 'Twice',
+      sites: [{ name: 'Site', token }],
+    }));
+    await takeOn(twice, /Error: two customers have the name Twice/);
+    assert.equal((await scene.cli.json('client', 'list', '--name', 'TWICE-')).length, 1);
+  });
+
   it('are not taken on with a token that no call can carry, and it is not shown', () => {
     const env = { OPERATOR_URL: scene.url, OPERATOR_TOKEN: 'of-ours\nand more' };
     const { stderr } = spawnSync(process.execPath, [script], { env, input: '{}\n', encoding: 'utf8' });

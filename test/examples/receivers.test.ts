@@ -99,6 +99,12 @@ describe('the example receivers', function () {
           assert.equal(status, 500, storeless.said());
         });
 
+      if (['python', 'spring'].includes(example.name))
+        it('answers 413 to a body over 16 KiB, before it looks at the signature', async () => {
+          const { status } = await fetch(receiver.url, { method: 'POST', body: 'x'.repeat(16_385) });
+          assert.equal(status, 413, receiver.said());
+        });
+
       if (example.name === 'php')
         it('does the work of a notification later where it failed after the answer', async () => {
           const vector = vectors(Math.floor(Date.now() / 1000)).find(({ valid }) => valid);

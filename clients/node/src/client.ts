@@ -172,7 +172,7 @@ function settle(batch: Entry[], answer: Answer): Entry[] {
     // Without a word about the event it is not known whether it was taken.
     if (typeof result !== 'object' || result === null) return true;
     if ('notification' in result) resolve(result);
-    else if (result.code === 'temporarily_unavailable') return true;
+    else if (typeof result.code !== 'string' || result.code === 'temporarily_unavailable') return true;
     else reject(new EventNotAccepted(result.code, result.msg, event));
     return false;
   });
