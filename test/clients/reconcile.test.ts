@@ -150,6 +150,14 @@ for (const [name, reconcile] of Object.entries(tools)) {
       assert.equal(status, 1);
     });
 
+    if (name !== 'clients/node')
+      it('refuses a table with a line without a tab', async () => {
+        serve(service, [[update('a', 'msg_1', 90)]]);
+        const { said, status } = await reconcile(url(), 'a\tmsg_1\nb msg_2\n');
+        assert.match(said, /line 2 has no tab/);
+        assert.ok(status > 0);
+      });
+
     it('exits 1 and says why if the service refuses', async () => {
       serve(service, [], [404]);
       const { said, status } = await reconcile(url(), 'a\tmsg_1');

@@ -176,6 +176,13 @@ async function compare(access, show) {
 }
 
 function readStored() {
+  const text = readTable();
+  const bad = text.split('\n').findIndex((line) => line.trim() !== '' && !line.includes('\t'));
+  if (bad >= 0) refuse(`--reconcile: line ${bad + 1} has no tab between platform_id and webhook-id`);
+  return text;
+}
+
+function readTable() {
   try {
     return readFileSync(stored === '-' ? 0 : stored, 'utf8');
   } catch (err) {
