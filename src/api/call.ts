@@ -3,7 +3,7 @@ import type { Context } from 'koa';
 import { z } from 'zod';
 import { type Act, type May, toneOf } from '../acts/act.js';
 import { ownClient, type Subject } from '../acts/subjects.js';
-import { jsonReader, requireNoBody } from '../http/body.js';
+import { findsAgain, jsonReader, requireNoBody } from '../http/body.js';
 import { checked } from '../http/checked.js';
 import type { ApiContext } from '../http/context.js';
 import type { ErrorCode } from '../http/errors.js';
@@ -17,7 +17,7 @@ import { getAccount, platformScope } from '../redis/records/accounts.js';
 import { noticesRecipient } from '../redis/records/notices.js';
 import { actorOf } from './actor.js';
 import type { ApiDeps } from './deps.js';
-import { bearerToken, findsAgain, requireScope, requireSigningSecretsScope } from './steps/publisher.js';
+import { bearerToken, requireScope, requireSigningSecretsScope } from './steps/publisher.js';
 
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
@@ -125,8 +125,8 @@ const tokens: Record<NonNullable<May['publisher']>, string> = {
 interface TokenRequest<Query = unknown, Body = unknown> {
   ctx: ApiContext;
   token: AccessToken;
-  /** @throws ApiError 401 if the token has ended meanwhile */
-  stands?: () => Promise<void>;
+  /** @throws ApiError 401 if the token or session has ended meanwhile */
+  stands: () => Promise<void>;
   query: Query;
   body: Body;
 }
@@ -196,7 +196,7 @@ const tokenCall =
       if (rate && countsIf(given))
         await deps.countCall(ctx, rate, rate === 'links' ? token.fingerprint : token.accountId);
       const work = async () => {
-        await request.stands?.();
+        await request.stands();
         return answer ? answer(deps, parsed) : act?.(actorOf(deps, request), given);
       };
       return isLong ? deps.inTurn(ctx, `${token.accountId} ${of.route}`, work) : work();
@@ -217,7 +217,7 @@ const tokenCall =
           ctx.set('Cache-Control', 'no-store');
           const given = bearerToken(ctx);
           const token = await deps.findToken(given);
-          const stands = findsAgain(deps.findToken, given);
+          const stands = findsAgain(() => deps.findToken(given));
           const about = await find(deps.db, { ctx, parameters, token, by });
           const json = await readJson?.(ctx.req);
           const query = Object.fromEntries(parameters);

@@ -125,6 +125,14 @@ function bytesReader(atMostBytes: number) {
   };
 }
 
+/** Returns a function that finds a caller found now once more, if a second has passed: while a body came or a turn, a token or session may have ended. */
+export function findsAgain(find: () => Promise<unknown>): () => Promise<void> {
+  const foundAt = performance.now();
+  return async () => {
+    if (performance.now() - foundAt > 1000) await find();
+  };
+}
+
 /** Emitted for a request whose time is over while its body is read: whoever reads the body answers. */
 export const lateEvent = 'late';
 

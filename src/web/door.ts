@@ -2,18 +2,16 @@
  * A door for browsers, of publishers or of operators: the link that lets one in, the session that the link opens, its cookie, and the
  * first steps of each page and form.
  */
-import { hash, timingSafeEqual } from 'node:crypto';
-import type { IncomingMessage } from 'node:http';
+import { timingSafeEqual } from 'node:crypto';
 import type Router from '@koa/router';
-import type { Context, Middleware } from 'koa';
-import type { Config } from '../config.js';
-import { ApiError, badParameter } from '../http/apiError.js';
-import { readForm } from '../http/body.js';
-import { isFromTrustedProxy } from '../http/clientAddress.js';
+import type { Middleware } from 'koa';
+import { ApiError } from '../http/apiError.js';
+import { findsAgain, readForm } from '../http/body.js';
 import type { Parameters } from '../http/query.js';
 import type { Db } from '../redis/connection/db.js';
 import { randomSecret } from '../redis/records/accounts.js';
 import { linkMs, type Sessions, sessionMs } from '../redis/records/sessions.js';
+import { type Reached, sessionCookies } from './cookies.js';
 import { html, type Piece } from './html.js';
 import {
   actionForm,
@@ -30,6 +28,8 @@ export interface Visit<Session> {
   session: Session;
   /** The token that every form of the session contains. */
   formToken: string;
+  /** @throws ApiError 401 if the session has ended meanwhile */
+  stands(): Promise<void>;
 }
 
 export interface Sent {
@@ -72,12 +72,15 @@ export function createDoor<Session>(door: Door<Session>) {
     outside(async (ctx) => {
       const secret = cookies.secretOf(ctx);
       const session = await sessions.find(db, secret);
+      const stands = findsAgain(async () => {
+        if ((await sessions.find(db, secret)) === undefined) throw sessionOver(ctx);
+      });
       if (session !== undefined) {
         const formToken = cookies.formTokenOf(secret);
         ctx.state.frame.session = { ...door.around(session), signOut: `${path}/sign_out`, formToken };
-        return answer({ ctx, session, formToken });
+        return answer({ ctx, session, formToken, stands });
       }
-      if (isPart(ctx)) throw new ApiError('invalid_token', sessionEnded);
+      if (isPart(ctx)) throw sessionOver(ctx);
       if (sentWithout) return sentWithout(ctx);
       if (ctx.method === 'GET') asked.begin(ctx, Buffer.from(ctx.url).toString('base64url'), linkMs);
       // A session that has just begun sent its cookie, unless the browser has refused it.
@@ -90,6 +93,7 @@ export function createDoor<Session>(door: Door<Session>) {
     page(async (visit) => {
       const form = await sentForm(visit.ctx, visit.formToken);
       if (!isSentBy(form, visit.formToken)) throw notOfSession(visit.ctx);
+      await visit.stands();
       return answer({ ...visit, form });
     }, refuseSent);
 
@@ -104,10 +108,7 @@ export function createDoor<Session>(door: Door<Session>) {
   async function refuseSent(ctx: PageContext): Promise<never> {
     const signIn = html`<p><a href="${path}/open" target="_blank">Sign in, in another tab</a></p>`;
     await sentForm(ctx, '', signIn);
-    throw new ApiError(
-      'invalid_token',
-      'Your session has ended, and nothing was done. What you have written is kept below: sign in, then send it again',
-    );
+    throw sessionOver(ctx);
   }
 
   /** Uses up a link for a session, which ends the browser's former one. */
@@ -181,15 +182,18 @@ ${door.how}
   return { outside, page, form, enter, mount };
 }
 
-const sessionEnded =
-  'Your session has ended, and nothing was done. What you have written is kept: sign in again in another tab, then reload this page';
+const sessionOver = (ctx: PageContext): ApiError => {
+  const next = isPart(ctx)
+    ? ': sign in again in another tab, then reload this page'
+    : ' below: sign in, then send it again';
+  const what = 'Your session has ended, and nothing was done. What you have written is kept';
+  return new ApiError('invalid_token', what + next);
+};
 const notOfSession = (ctx: PageContext): ApiError => {
   const what = 'This form was not sent by a page of your session, which may have begun since';
   const next = isPart(ctx) ? 'reload the page' : 'look at it';
-  return new ApiError(
-    'insufficient_scope',
-    `${what}. What you have written is kept: ${next} and send it again`,
-  );
+  const says = `${what}. What you have written is kept: ${next} and send it again`;
+  return new ApiError('insufficient_scope', says);
 };
 
 /** Asked for by a page, for a part of itself: the rest of it stays, with what somebody may have written. */
@@ -221,79 +225,13 @@ function formAgain(action: string, formToken: string, form: Parameters): Piece {
 const linkUsed = () =>
   new ApiError('invalid_token', 'This link has been used, or is older than 15 minutes. Please get a new one');
 
-/** Where browsers reach these pages: PUBLIC_URL, else the Host of each request. */
-type Reached = Pick<Config, 'PUBLIC_URL' | 'TRUSTED_PROXIES'>;
-
-/** @param plainName the cookie's name over http */
-export function sessionCookies(plainName: string, reached: Reached) {
-  /** The name over https: no other host and no http page can set a cookie of this name. */
-  const securedName = `__Host-${plainName}`;
-
-  /** Lax: a link to a page works in a chat, and a form of another site sends no cookie. */
-  function cookie(secret: string, isSecure: boolean, seconds: number): string {
-    const name = isSecure ? `${securedName}=${secret}; Secure` : `${plainName}=${secret}`;
-    return `${name}; Path=/; HttpOnly; SameSite=Lax; Max-Age=${seconds}`;
-  }
-
-  return {
-    /**
-     * Returns the secret of the browser's session; empty if it sent none. If the browser uses https, a cookie that an
-     * http page may have set is ignored.
-     */
-    secretOf({ req, cookies }: Pick<Context, 'req' | 'cookies'>): string {
-      const isSecure = publicOrigin(req, reached).startsWith('https:');
-      return cookies.get(securedName) ?? (isSecure ? undefined : cookies.get(plainName)) ?? '';
-    },
-    begin(ctx: Pick<Context, 'req' | 'get' | 'append'>, secret: string, ms: number): void {
-      // The browser's Origin names https if no proxy does.
-      const isSecure =
-        publicOrigin(ctx.req, reached).startsWith('https:') || ctx.get('origin').startsWith('https:');
-      ctx.append('Set-Cookie', cookie(secret, isSecure, ms / 1000));
-    },
-    end(ctx: Pick<Context, 'append'>): void {
-      // The browser may have either cookie.
-      ctx.append('Set-Cookie', [cookie('', false, 0), cookie('', true, 0)]);
-    },
-    /** Derives the token of the forms from the secret, which no page ever shows. */
-    formTokenOf: (secret: string): string => hash('sha256', `${plainName} form ${secret}`, 'base64url'),
-    /**
-     * Requires a form that a page of this service sent. Without PUBLIC_URL only the host is compared: behind a proxy that is not
-     * listed as trusted, the browser's scheme is unknown.
-     * @throws ApiError 403
-     */
-    requireSameOrigin({ req }: Pick<Context, 'req'>): void {
-      const { origin = '', host, 'sec-fetch-site': site = 'same-origin' } = req.headers;
-      const own = reached.PUBLIC_URL
-        ? [new URL(reached.PUBLIC_URL).origin]
-        : [`http://${host}`, `https://${host}`];
-      if (site === 'same-origin' && own.includes(origin)) return;
-      const says = `This form was sent by a page of another site; these pages are at ${own.join(' or ')}`;
-      throw new ApiError('insufficient_scope', says);
-    },
-  };
-}
-
 /** Returns whether a page of the session with this form token sent the form. */
 function isSentBy(form: Parameters, formToken: string): boolean {
   const [given, wanted] = [Buffer.from(form.get('form_token') ?? ''), Buffer.from(formToken)];
   return given.length === wanted.length && timingSafeEqual(given, wanted);
 }
 
-export function redirect(ctx: Pick<Context, 'status' | 'set'>, to: string): undefined {
+export function redirect(ctx: Pick<PageContext, 'status' | 'set'>, to: string): undefined {
   ctx.status = 303;
   ctx.set('Location', to);
-}
-
-/**
- * Returns the origin under which browsers reach this service, such as `https://hooks.example.com`: PUBLIC_URL, else the
- * request's own Host, with the scheme that a trusted proxy names in X-Forwarded-Proto.
- * @throws ApiError 400 for an invalid Host
- */
-export function publicOrigin(req: IncomingMessage, reached: Reached): string {
-  if (reached.PUBLIC_URL !== undefined) return new URL(reached.PUBLIC_URL).origin;
-  const { host = '' } = req.headers;
-  if (!/^[A-Za-z0-9.:[\]-]{1,255}$/.test(host)) throw badParameter('The header Host is not a host');
-  const isSecure =
-    isFromTrustedProxy(req, reached.TRUSTED_PROXIES) && req.headers['x-forwarded-proto'] === 'https';
-  return `${isSecure ? 'https' : 'http'}://${host}`;
 }

@@ -20,7 +20,7 @@ export interface PageDeps {
 }
 
 /** What a page about one endpoint is made of: of a site, or of the account's notices. */
-export interface Site extends Pick<Visit<unknown>, 'ctx' | 'formToken'> {
+export interface Site extends Pick<Visit<unknown>, 'ctx' | 'formToken' | 'stands'> {
   client: Subject & { name?: string };
   here: string;
   reader: Reader;

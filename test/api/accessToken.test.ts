@@ -11,7 +11,7 @@ import { within } from '../receiver.js';
 import { forSuite, itWithOneRedis, opened, openForSuite, servers } from '../servers.js';
 import { type Customer, newCustomer, newToken, startHarness, tokenFields } from '../service.js';
 import { mintToken } from './credentials.js';
-import { callRaw, statusesIn } from './rawCaller.js';
+import { callWithoutEnd, statusesIn } from './rawCaller.js';
 
 type Body = string | URLSearchParams | FormData | Uint8Array | ReadableStream;
 type Case = [what: string, body: () => Body, headers?: Record<string, string>, says?: RegExp];
@@ -325,17 +325,14 @@ describe('POST /oauth/access_token', () => {
         '/enrichments': { client_token, platform_id: 'vid', segments: ['a'] },
         [`/notifications/replay?client_token=${client_token}`]: { since: new Date().toISOString() },
       };
-      const callers = Object.entries(bodies).map(([path, sent]) => {
-        const body = JSON.stringify(sent);
-        const head = `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\n`;
-        const about = `content-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n`;
-        return callRaw(h.url, head + about + body.slice(0, -1));
-      });
+      const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+      const ends = Object.entries(bodies).map(([path, sent]) =>
+        callWithoutEnd(h.url + path, headers, JSON.stringify(sent)),
+      );
       // Longer than what is found holds.
       await pause(1100);
       assert.deepEqual(await (await revoke({ token, client_id, client_secret })).json(), {});
-      for (const { socket } of callers) socket.write('}');
-      for (const { closed } of callers) assert.deepEqual(statusesIn(await closed), [401]);
+      for (const end of ends) assert.deepEqual(statusesIn(await end()), [401]);
     });
 
     it('refuses as POST /oauth/access_token does: wrong credentials, a missing field', async () => {

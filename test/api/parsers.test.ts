@@ -20,7 +20,7 @@ import { givenTime } from '../../src/http/schemas.js';
 import { resultOf } from '../../src/outgoing/answer.js';
 import { AnswerReader } from '../../src/outgoing/answerReader.js';
 import { checkTargetForm } from '../../src/outgoing/target.js';
-import { sessionCookies } from '../../src/web/door.js';
+import { sessionCookies } from '../../src/web/cookies.js';
 
 interface ParserCase<Input = unknown> {
   name: string;

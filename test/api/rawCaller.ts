@@ -18,6 +18,19 @@ export function callRaw(url: string, bytes: string | Buffer = '') {
   return { socket, heard, closed };
 }
 
+/** Sends a POST but for the last byte of its body, and returns what sends that byte and answers with all that came back. */
+export function callWithoutEnd(url: string, headers: Record<string, string>, body: string) {
+  const { host, pathname, search } = new URL(url);
+  const all = { host, connection: 'close', 'content-length': body.length, ...headers };
+  const head = Object.entries(all).map(([name, value]) => `${name}: ${value}`);
+  const begun = [`POST ${pathname}${search} HTTP/1.1`, ...head, '', body.slice(0, -1)].join('\r\n');
+  const { socket, closed } = callRaw(url, begun);
+  return () => {
+    socket.write(body.slice(-1));
+    return closed;
+  };
+}
+
 /** The statuses of the answers in what came back, interim ones too. */
 export const statusesIn = (heard: string): number[] =>
   [...heard.matchAll(/^HTTP\/1\.1 (\d{3}) /gm)].map((match) => Number(match[1]));

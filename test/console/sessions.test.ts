@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import { rotateSecret, setStopped } from '../../src/redis/records/accounts.js';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { createClient } from '../../src/redis/records/clients.js';
-import { callRaw } from '../api/rawCaller.js';
+import { callRaw, statusesIn } from '../api/rawCaller.js';
 import { keysMatching } from '../keysMatching.js';
 import { forTest, opened } from '../servers.js';
 import { newCustomer, newToken, startHarness, useShared } from '../service.js';
-import { newLink, signedIn, Visitor } from './visitor.js';
+import { formTokenIn, newLink, signedIn, Visitor } from './visitor.js';
 
 describe('console: links and sessions', () => {
   const h = useShared();
@@ -105,6 +106,20 @@ describe('console: links and sessions', () => {
       await assertSignedOut(visitor);
       await setStopped(h.db, customer.account_id, 'disabled', false);
     }
+  });
+
+  it('carries out no form whose end comes after its session has ended', async () => {
+    const visitor = await signedIn(h, token);
+    const here = `/console/sites/${customer.client_token}`;
+    const form_token = formTokenIn((await visitor.get(`${here}/actions`)).html);
+    const end = visitor.postWithoutEnd(`${here}/signing_secret/rotate`, { form_token });
+    // Longer than what is found holds.
+    await pause(1100);
+    await setStopped(h.db, customer.account_id, 'disabled', true);
+    const heard = await end();
+    await setStopped(h.db, customer.account_id, 'disabled', false);
+    assert.deepEqual(statusesIn(heard), [401]);
+    assert.match(heard, /Your session has ended, and nothing was done/);
   });
 
   it('ends the session for every copy of its cookie after signing out', async () => {

@@ -1,5 +1,6 @@
 /** What a browser without script is to the console: follows a link, keeps its cookie, sends the forms of pages. */
 import assert from 'node:assert/strict';
+import { callWithoutEnd } from '../api/rawCaller.js';
 import type { Harness } from '../service.js';
 
 export interface Page {
@@ -35,6 +36,13 @@ export class Visitor {
     const hidden = [...(form[2] ?? '').matchAll(/<input type="hidden" name="([^"]*)" value="([^"]*)">/g)];
     const given = Object.fromEntries(hidden.map(([, name = '', value = '']) => [name, value]));
     return this.post(action, { ...given, ...fields });
+  }
+
+  /** Sends a form but for its last byte, and returns what sends that byte and answers with all that came back. */
+  postWithoutEnd(path: string, fields: Record<string, string>) {
+    const type = 'application/x-www-form-urlencoded';
+    const headers = { origin: this.url, cookie: this.cookie, 'content-type': type };
+    return callWithoutEnd(this.url + path, headers, String(new URLSearchParams(fields)));
   }
 
   get secret(): string {

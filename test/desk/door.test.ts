@@ -1,11 +1,18 @@
 /** What anybody who reaches the operators' port may do to the others, and what stays of an operator's calls. */
 import assert from 'node:assert/strict';
+import { setTimeout as pause } from 'node:timers/promises';
 import { pino } from 'pino';
 import { recordChange } from '../../src/redis/records/audit.js';
-import { revokeOperatorToken } from '../../src/redis/records/operatorAccess.js';
+import {
+  endPersonSessions,
+  listOperatorTokens,
+  revokeOperatorToken,
+} from '../../src/redis/records/operatorAccess.js';
+import { callWithoutEnd, statusesIn } from '../api/rawCaller.js';
+import { formTokenIn } from '../console/visitor.js';
 import { keysMatching } from '../keysMatching.js';
 import { openForSuite } from '../servers.js';
-import { startDesk } from './scene.js';
+import { personAt, startDesk } from './scene.js';
 
 describe('The operators’ port', () => {
   const lines: Record<string, unknown>[] = [];
@@ -69,6 +76,24 @@ describe('The operators’ port', () => {
       ],
     );
     assert.doesNotMatch(JSON.stringify(lines), /nobody\.wrong/);
+  });
+
+  it('carries out nothing whose end comes after its token or session has ended', async () => {
+    const { h, url, tokens } = scene;
+    const person = await personAt(scene, 'admin');
+    const form_token = formTokenIn((await person.get('/desk/do/token/create')).html);
+    const asked = { name: 'later', role: 'admin', reason: 'a test' };
+    const headers = { authorization: `Bearer ${tokens.admin}`, 'content-type': 'application/json' };
+    const ends = [
+      callWithoutEnd(`${url}/operator/token/create`, headers, JSON.stringify(asked)),
+      person.postWithoutEnd('/desk/do/token/create', { form_token, ...asked }),
+    ];
+    // Longer than what is found holds.
+    await pause(1100);
+    await Promise.all([revokeOperatorToken(h.db, 'admin'), endPersonSessions(h.db)]);
+    for (const end of ends) assert.deepEqual(statusesIn(await end()), [401]);
+    const names = (await listOperatorTokens(h.db)).map(({ name }) => name);
+    assert.ok(!names.includes('later'), String(names));
   });
 
   it('keeps the entries of others and those that bear on security, however many an operator makes', async () => {

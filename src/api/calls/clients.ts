@@ -21,7 +21,7 @@ import { ignore } from '../../redis/connection/unavailable.js';
 import { getEndpoint, siteStates } from '../../redis/records/endpoint.js';
 import { getRegistration } from '../../redis/records/registrations.js';
 import { consoleAccesses } from '../../redis/records/sessions.js';
-import { publicOrigin } from '../../web/door.js';
+import { publicOrigin } from '../../web/cookies.js';
 import { actorOf } from '../actor.js';
 import { accountCall, clientCall } from '../call.js';
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { forgetAsset } from '../../acts/notifications.js';
 import { ApiError, badParameter, logUnexpected, toApiError, unavailable } from '../../http/apiError.js';
-import { jsonReader } from '../../http/body.js';
+import { findsAgain, jsonReader } from '../../http/body.js';
 import { checked, checkInput, noJson } from '../../http/checked.js';
 import type { ApiContext } from '../../http/context.js';
 import { integer, notificationIdText, platformIdText } from '../../http/schemas.js';
@@ -21,7 +21,7 @@ import {
   publication,
   publicationAnswer,
 } from '../reference/event.js';
-import { bearerToken, findsAgain, requireScope } from '../steps/publisher.js';
+import { bearerToken, requireScope } from '../steps/publisher.js';
 
 const readJson = jsonReader(1024 * 1024);
 
@@ -46,7 +46,7 @@ export const publishEnrichmentsCall = declareCall({
     const begun = performance.now();
     const token = bearerToken(ctx);
     requireScope(await deps.findToken(token), platformScope);
-    const stands = findsAgain(deps.findToken, token);
+    const stands = findsAgain(() => deps.findToken(token));
     const withinMs = answerWithinMs - (performance.now() - begun);
     return traced(deps, ctx, (trace) => accept(deps, ctx, { withinMs, trace, stands }));
   },

@@ -116,12 +116,13 @@ export interface Action {
 export async function answerAction(
   deps: ApiDeps,
   { title, call, readForm = () => ({}), present }: Action,
-  sent: Pick<Site, 'ctx' | 'client' | 'here' | 'formToken' | 'reader'> & SentForm & { token: AccessToken },
+  sent: Pick<Site, 'ctx' | 'client' | 'here' | 'formToken' | 'stands' | 'reader'> &
+    SentForm & { token: AccessToken },
 ): Promise<Page> {
-  const { ctx, token, client, form } = sent;
+  const { ctx, token, client, form, stands } = sent;
   const input = readForm(form);
   const { query, body } = input;
-  const { answer, tone } = await call.carryOut(deps, { ctx, token, client, query, body });
+  const { answer, tone } = await call.carryOut(deps, { ctx, token, stands, client, query, body });
   return {
     title,
     parent: home(sent),

@@ -54,14 +54,6 @@ export function tokenFinder(db: Db) {
   return Object.assign(findOrRefuse, { known });
 }
 
-/** Returns a function that looks once more for a token found now, if a second has passed: while a body came or a turn, it may have ended. */
-export function findsAgain(find: (token: string | undefined) => Promise<unknown>, token: string | undefined) {
-  const foundAt = performance.now();
-  return async (): Promise<void> => {
-    if (performance.now() - foundAt > 1000) await find(token);
-  };
-}
-
 /**
  * Returns the refusal of a token, or of a call without one. RFC 6750, section 3.1: no error code if no credentials were given.
  * @param wrong a character that no token has
