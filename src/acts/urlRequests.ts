@@ -93,4 +93,8 @@ async function requireRequest(actor: Actor, { clientToken }: Subject, wanted?: s
 }
 
 const notAsked = (clientToken: string, wanted?: string) =>
-  refused(`${clientToken} has no ${wanted ? 'such request' : 'request'} for another URL that waits`);
+  refused(
+    wanted
+      ? `${clientToken} has no such request for another URL that waits: reload the page, or list the requests again`
+      : `${clientToken} has no request for another URL that waits`,
+  );

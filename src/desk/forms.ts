@@ -74,10 +74,10 @@ export function operationForm(
     given.reason === undefined
       ? one('reason', `Why ${name.charAt(0).toLowerCase()}${name.slice(1)}? (one line, for the audit)`)
       : hidden('reason', given.reason);
-  const form = actionForm(action, formToken, button, [fields, typedOut, why], isFinal);
-  // What is about something else by now is renewed with the page: there is nothing that somebody may have written.
-  const isAllGiven = given.reason !== undefined && members.every(([member]) => given[member] !== undefined);
-  return [before && html`<p>${before}</p>`, isAllGiven ? html`<div data-renewed>${form}</div>` : form];
+  return [
+    before && html`<p>${before}</p>`,
+    actionForm(action, formToken, button, [fields, typedOut, why], isFinal),
+  ];
 }
 
 /** What an operation is about: the last that its input names. */

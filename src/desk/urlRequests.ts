@@ -45,7 +45,8 @@ export async function requestsPart(visit: DeskVisit, db: Db, client?: Client): P
   const ids = waiting.flatMap((one) => [one.client_token, one.account_id]);
   const names = await namesOf(db, ids);
   const rows = waiting.slice(0, shownAtMost).map((one) => ({
-    id: one.request,
+    // Of the site, not of the request: another request takes the row of the one before, whose form stays and is refused.
+    id: `asked-${one.client_token}`,
     cells: [
       named(one.client_token, names),
       one.account_id && named(one.account_id, names),

@@ -85,7 +85,8 @@ const htmxConfig = JSON.stringify({
   includeIndicatorCSS: false,
   history: false,
   mode: 'same-origin',
-  morphSkip: 'form:not([data-renewed] *), #result',
+  // A form stays what its reader has read and written: one that is about something else by now is refused.
+  morphSkip: 'form, #result',
   // Details that the reader has opened stay open when their part of the page changes.
   morphIgnore: ['data-htmx-powered', 'open'],
 });

@@ -151,13 +151,9 @@ describe('desk: in a browser', () => {
       await page.locator('#result.good', { hasText: 'key=url-secret' }).waitFor();
     });
 
-    await ask(`${receiver.url}/moved`, 'the first');
+    await ask(`${receiver.url}/moved?v=2`);
     await home();
     const answer = page.getByRole('row', { name: /we have moved/ });
-    await page.getByRole('row', { name: /the first/ }).waitFor();
-    // The publisher asks for another one while the page is open.
-    await ask(`${receiver.url}/moved?v=2`);
-    await answer.waitFor();
     const accepted = await counted('accept another URL', page, async (click) => {
       await click(answer.getByRole('button', { name: 'Accept' }));
       await page.locator('#result.good', { hasText: '/moved?v=2' }).waitFor();
@@ -212,6 +208,26 @@ describe('desk: in a browser', () => {
     await accept.waitFor({ state: 'detached' });
     await updated();
     await page.locator('#result.good', { hasText: '/moved' }).waitFor();
+  }).timeout(60_000);
+
+  it('accepts no other URL than the one that was asked for when the page was opened', async () => {
+    const { client_token: client } = customer;
+    const { page } = await comeIn('support');
+    const result = (tone: string) => page.locator(`#result.${tone}`);
+    for (const path of ['', `/clients/${client}`, `/clients/${client}/actions`]) {
+      await ask(`${receiver.url}/read`);
+      await page.goto(`${scene.url}/desk${path}`);
+      const accept = page.locator('form', { has: page.locator(`[value="${client}"]`) });
+      const button = accept.getByRole('button', { name: 'Accept', exact: true });
+      await button.waitFor();
+      await ask(`${receiver.url}/unread`);
+      await page.getByText('/unread').first().waitFor();
+      await button.click();
+      await result('bad').filter({ hasText: 'has no such request' }).waitFor();
+      await page.reload();
+    }
+    await page.getByRole('button', { name: 'Accept', exact: true }).click();
+    await result('good').filter({ hasText: '/unread' }).waitFor();
   }).timeout(60_000);
 
   it('keeps what was written after Back and a reload, and marks what was refused', async () => {
