@@ -100,11 +100,7 @@ export const customerPage: DeskPage = async (visit, { db }) => {
 </dl>
 <h2>Sites</h2>`,
       await sitesPart(visit.ctx, db, id, siteUrl),
-      cardsOf(
-        visit,
-        { account_id: id, account: id, account_or_client: id },
-        { 'account set': { typed: { scope: found.scopes.join(' ') } } },
-      ),
+      await cardsOf(visit, { account_id: id, account: id, account_or_client: id }),
       await history(visit, db, id),
     ],
   };
@@ -177,7 +173,7 @@ function sitePage(answer: (site: DeskSite, services: Services) => PageAnswer): D
 
 /** Each change, with its consequences said before, and its fields filled with what is in force. */
 async function actions(site: DeskSite, { config }: PageDeps): Promise<Piece> {
-  const { clientToken, maxInFlight, maxPerSecond, quietSeconds = 0 } = site.client;
+  const { clientToken } = site.client;
   const { owed, failed, failedSince } = site.health;
   const waits =
     owed === 0
@@ -207,11 +203,6 @@ async function actions(site: DeskSite, { config }: PageDeps): Promise<Piece> {
       'notification dismiss': lost,
       'client set': {
         before: `The default is ${config.MAX_IN_FLIGHT} attempts in flight, any number a second, quiet period 0 s.`,
-        typed: {
-          max_in_flight: String(maxInFlight ?? 'default'),
-          max_per_second: String(maxPerSecond ?? 'default'),
-          quiet_seconds: String(quietSeconds),
-        },
       },
       'client delete': {
         before: `This cannot be undone.${owed > 0 ? ` It cancels ${count(owed, 'owed video')}.` : ''}`,
@@ -261,7 +252,7 @@ function notificationPage(site: DeskSite, { db }: Services): PageAnswer {
     await shownParts(db, [{ facts: await workflowOf(site.operator(), n) }]),
     html`<p><a href="${site.here}/asset?platform_id=${encodeURIComponent(n.platformId)}">Why: the last event of this asset</a></p>`,
     // Only what waits can be cancelled.
-    cardsOf(
+    await cardsOf(
       site,
       { notification_id: n.notificationId },
       {},

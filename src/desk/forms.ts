@@ -13,17 +13,18 @@ import { type Html, html, type Piece } from '../web/html.js';
 import { actionForm, hidden, noResult } from '../web/page.js';
 import { checkedInput, requireRole } from './calls.js';
 import { csvOf } from './csv.js';
+import { readInForce, requireInForce, type Texts, was, writtenIn } from './inForce.js';
 import { shownParts, siteUrl } from './names.js';
 import { type DeskDoor, type DeskPage, type DeskVisit, whoIs } from './people.js';
 
 export const pathOf = (operation: Operation): string => `/desk/do/${nameOf(operation).replaceAll(' ', '/')}`;
 
-type Texts = Readonly<Record<string, string>>;
-
 interface FormOptions {
   /** Values that the form does not ask for. */
   given?: Texts;
   typed?: Texts;
+  /** What is in force: it is shown where nothing else is typed, and sent hidden too. */
+  present?: Texts;
   /** Members that are chosen from a list, by what each value shows. */
   choices?: Readonly<Record<string, Texts>>;
   /** There is nothing that it could do now: only `before` is shown. */
@@ -45,7 +46,7 @@ const buttonOf = (operation: Operation): string => operation.button ?? capital(n
 export function operationForm(
   { session, formToken }: Pick<DeskVisit, 'session' | 'formToken'>,
   operation: Operation,
-  { given = {}, typed = {}, choices = {}, isIdle, before, wrong }: FormOptions = {},
+  { given = {}, typed = {}, present = {}, choices = {}, isIdle, before, wrong }: FormOptions = {},
 ): Piece {
   if (!isAllowed(session.role, operation.role)) return '';
   if (isIdle) return html`<p>${before}</p>`;
@@ -56,8 +57,9 @@ export function operationForm(
   const fields = members.map(([member, schema]) => {
     const value = given[member];
     if (value !== undefined) return hidden(member, value);
-    const shown = { typed: typed[member], choices: choices[member], isWrong: member === wrong };
-    return field(id(member), member, schema, shown);
+    const now = present[member];
+    const shown = { typed: typed[member] ?? now, choices: choices[member], isWrong: member === wrong };
+    return [field(id(member), member, schema, shown), now !== undefined && hidden(was + member, now)];
   });
   const action = pathOf(operation);
   const name = buttonOf(operation);
@@ -97,19 +99,22 @@ export const formUrl = (clientToken: string, name: string): string =>
  * @param about members of the input that the forms do not ask for
  * @param own what the forms show, by the names of their operations
  */
-export function cardsOf(
+export async function cardsOf(
   visit: DeskVisit,
   about: Texts,
   own: Readonly<Record<string, FormOptions | undefined>> = {},
   isMeant = ({ input }: Operation) => !('platform_id' in input.shape),
-): Piece {
+): Promise<Piece> {
   const isAbout = (one: Operation) =>
     one.changes && isMeant(one) && Object.keys(one.input.shape).some((member) => member in about);
+  const all = operations.filter(isAbout);
+  const present = await Promise.all(all.map((one) => readInForce(one, visit.operator(), about)));
   const groups = formGroups.map((group) => {
-    const cards = operations
-      .filter((one) => isAbout(one) && (one.group ?? 'Delivery') === group)
+    const cards = all
+      .filter((one) => (one.group ?? 'Delivery') === group)
       .map((one) => {
-        const form = operationForm(visit, one, { given: about, ...own[nameOf(one)] });
+        const options = { given: about, present: present[all.indexOf(one)], ...own[nameOf(one)] };
+        const form = operationForm(visit, one, options);
         const [id, name] = [anchorOf(nameOf(one)), buttonOf(one)];
         return (
           form !== '' &&
@@ -231,7 +236,10 @@ const operationAnswer =
   async ({ ctx, session, operator, form, formToken, warnings }, { db }) => {
     requireRole(operation, session.role, whoIs(session));
     const { form_token: _, ...sent } = filledIn(form);
-    const { reason = '', counted, typed, ...asked } = sent;
+    const isFilled = Object.keys(sent).some((name) => name.startsWith(was));
+    const present = isFilled ? await readInForce(operation, operator(), sent) : undefined;
+    const written = writtenIn(sent);
+    const { reason = '', counted, typed, ...asked } = written;
     const labels = Object.entries(operation.input.shape as Record<string, z.ZodType>);
     ctx.state.frame.sent = {
       labels: {
@@ -239,8 +247,9 @@ const operationAnswer =
         typed: 'To confirm',
         ...Object.fromEntries(labels.map(([member, schema]) => [member, labelOf(member, schema)])),
       },
-      form: (wrong) => operationForm({ session, formToken }, operation, { typed: sent, wrong }),
+      form: (wrong) => operationForm({ session, formToken }, operation, { typed: written, present, wrong }),
     };
+    if (present) requireInForce(present, sent, asked);
     if (!reasonText.safeParse(reason).success)
       throw badParameter('reason: is missing, or not one line of at most 200 characters');
     if (operation.group === 'Delete' && typed !== subjectOf(operation, asked))

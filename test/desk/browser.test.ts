@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { Browser, Locator, Page } from 'playwright-core';
 import { readAttempts } from '../../src/redis/records/attemptHistory.js';
-import { createClient } from '../../src/redis/records/clients.js';
+import { createClient, setClient } from '../../src/redis/records/clients.js';
 import { endPersonSessions, type Role } from '../../src/redis/records/operatorAccess.js';
 import { askForUrl } from '../../src/redis/records/urlRequests.js';
 import {
@@ -253,6 +253,15 @@ describe('desk: in a browser', () => {
     assert.deepEqual(await isKept(), ['ticket 4', true]);
 
     const bounds = form(page, 'Change bounds');
+    const [perSecond, quiet] = [
+      bounds.getByLabel('attempts a second'),
+      bounds.getByLabel('The quiet period'),
+    ];
+    await quiet.fill('60');
+    await perSecond.fill('50');
+    await setClient(scene.h.db, client, { max_per_second: 5 });
+    await page.reload();
+    assert.deepEqual([await quiet.inputValue(), await perSecond.inputValue()], ['60', '5']);
     await bounds.getByLabel('Attempts in flight').fill('-1');
     await bounds.getByLabel('Why').fill('ticket 1');
     await bounds.getByRole('button').click();

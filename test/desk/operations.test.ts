@@ -7,9 +7,9 @@ import { nameOf, type Operation } from '../../src/operator/operation.js';
 import { operations } from '../../src/operator/operations.js';
 import { ignore } from '../../src/redis/connection/unavailable.js';
 import { listNotifications } from '../../src/redis/notifications/notificationPages.js';
-import { createAccount, getAccount } from '../../src/redis/records/accounts.js';
+import { createAccount, getAccount, setScopes } from '../../src/redis/records/accounts.js';
 import { listChanges } from '../../src/redis/records/audit.js';
-import { createClient } from '../../src/redis/records/clients.js';
+import { createClient, getClient, setClient } from '../../src/redis/records/clients.js';
 import { countEndpoints } from '../../src/redis/records/counts.js';
 import { deleteClient } from '../../src/redis/records/deletion.js';
 import { getEndpoint, resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
@@ -20,7 +20,7 @@ import { sealFormer } from '../../src/redis/records/secrets.js';
 import { askForUrl } from '../../src/redis/records/urlRequests.js';
 import { workflowIds } from '../../src/temporal/workflowIds.js';
 import { assertGeneratable } from '../api/reference/madeClients.js';
-import { formTokenIn, Visitor } from '../console/visitor.js';
+import { formTokenIn, type Page, Visitor } from '../console/visitor.js';
 import { itOfFamily } from '../families.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { startProxy } from '../proxy.js';
@@ -715,6 +715,38 @@ describe('operations of operators', () => {
     assert.match((await visitors.support.get(`${here}/asset?${asked}`)).html, /Nothing is known/);
     const { html } = await visitors.admin.get('/desk/do/desk');
     assert.match(html, /<select id="desk-role"[^>]*><option value="look" selected>/);
+  });
+
+  it('change by a form only what was written in it, and nothing that somebody has changed since its page was opened', async () => {
+    const { db } = scene.h;
+    const { client, account_id } = await pausedSite();
+    const { admin } = visitors;
+    const site = await admin.get(`/desk/clients/${client}/actions`);
+    const sendBounds = (page: Page, bounds: object) =>
+      admin.submit(page, '/desk/do/client/set', { ...filled, ...bounds, reason: 'x' });
+    const filled = {
+      client_token: client,
+      max_in_flight: 'default',
+      max_per_second: 'default',
+      quiet_seconds: '0',
+    };
+    await setClient(db, client, { max_per_second: 5 });
+    assert.equal((await sendBounds(site, { quiet_seconds: '60' })).status, 200);
+    assert.equal((await getClient(db, client))?.maxPerSecond, 5);
+    const stale = await sendBounds(site, { max_per_second: '50' });
+    assert.equal(stale.status, 409);
+    assert.match(stale.html, /since this page was opened.*value="50".*name="was_max_per_second" value="5"/s);
+    assert.equal((await getClient(db, client))?.maxPerSecond, 5);
+    assert.equal((await sendBounds(stale, { max_per_second: '50' })).status, 200);
+    assert.equal((await getClient(db, client))?.maxPerSecond, 50);
+    assert.match((await sendBounds(site, {})).html, /Nothing was changed/);
+
+    const customer = await admin.get(`/desk/accounts/${account_id}`);
+    await setScopes(db, account_id, ['push_notifications', 'signing_secrets']);
+    const scope = 'push_notifications enrichments';
+    const set = await admin.submit(customer, '/desk/do/account/set', { scope, reason: 'x' });
+    assert.equal(set.status, 409);
+    assert.match(set.html, /is push_notifications signing_secrets since this page was opened/);
   });
 
   for (const [whose, scopes] of Object.entries({ publisher: undefined, platform: ['enrichments'] }))

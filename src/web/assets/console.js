@@ -63,16 +63,27 @@
   const keyOf = (form) => `${location.pathname} ${form.getAttribute('action')}`;
   const fieldsOf = (form) => [...form.elements].filter(({ name, type }) => name && type !== 'hidden');
   const written = ({ type }) => (type === 'checkbox' ? 'checked' : 'value');
+  /** What the page itself had in a field. */
+  const filledWith = (field) => {
+    if (field.type === 'checkbox') return field.defaultChecked;
+    const chosen =
+      field.options && ([...field.options].find((one) => one.defaultSelected) ?? field.options[0]);
+    return chosen ? chosen.value : field.defaultValue;
+  };
   const isKept = (form) => form && form.method === 'post' && !form.dataset.open;
   document.addEventListener('input', ({ target: { form } }) => {
     if (!isKept(form)) return;
-    const all = fieldsOf(form).map((one) => [one.name, one[written(one)]]);
-    sessionStorage.setItem(keyOf(form), JSON.stringify(all));
+    const all = fieldsOf(form).map((one) => [one.name, [filledWith(one), one[written(one)]]]);
+    sessionStorage.setItem(keyOf(form), JSON.stringify(all.filter(([, [was, now]]) => now !== was)));
   });
   for (const form of document.forms) {
     if (!isKept(form)) continue;
     const kept = Object.fromEntries(JSON.parse(sessionStorage.getItem(keyOf(form)) ?? '[]'));
-    for (const one of fieldsOf(form)) if (one.name in kept) one[written(one)] = kept[one.name];
+    for (const one of fieldsOf(form)) {
+      const [was, now] = kept[one.name] ?? [];
+      // What somebody wrote over a value is lost with that value.
+      if (was === filledWith(one)) one[written(one)] = now;
+    }
   }
 
   let sent;
