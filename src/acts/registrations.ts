@@ -17,7 +17,7 @@ import {
   resetRegistration,
   register as storeUrl,
 } from '../redis/records/registrations.js';
-import { unlessUnreadable } from '../redis/records/secretBox.js';
+import { SecretUnreadable, unlessUnreadable } from '../redis/records/secretBox.js';
 import { formerUrls, readSecrets, sealFormer } from '../redis/records/secrets.js';
 import {
   type Actor,
@@ -136,9 +136,15 @@ export const change = act('registration change', support, async (actor, given: W
 export const listFormer = act('registration former', look, async (actor, { client }: About) => {
   const { clientToken } = client;
   const kept = await formerUrls(await actor.db(), await actor.secretBox(), clientToken);
-  return kept.map(({ former, url, since, until }) => {
+  return kept.flatMap(({ former, open, since, until }) => {
     const times = { given_up_at: presentTime(since), kept_until: presentTime(until) };
-    return { former, url: actor.shownUrl(url), ...times };
+    try {
+      return [{ former, url: actor.shownUrl(open()), ...times }];
+    } catch (err) {
+      if (!(err instanceof SecretUnreadable)) throw err;
+      actor.warn(`The former URL ${former} of ${clientToken} cannot be read: ${err.message}.`);
+      return [];
+    }
   });
 });
 
@@ -156,7 +162,8 @@ export const restore = act(
     const present = await getRegistration(db, clientToken);
     if (present?.isOperators === false)
       throw refused(`${clientToken} has a URL that its publisher has registered since`);
-    const { url, field: restored } = wanted;
+    const { open, field: restored } = wanted;
+    const url = open();
     const as = { former: wanted.former };
     return replace(actor, client, admit, { present: present?.url, url, as, restored });
   },

@@ -1,5 +1,6 @@
 /** The requests of publishers for another URL, which only operators change. */
 import { ApiError, badParameter, refused } from '../http/apiError.js';
+import { messageOf } from '../log.js';
 import { mapInPages } from '../promises.js';
 import { getClient } from '../redis/records/clients.js';
 import { getRegistration } from '../redis/records/registrations.js';
@@ -47,7 +48,9 @@ const presentRequest = ({ url, reason, state, at, until }: UrlRequest) => {
 /** Lists the requests for another URL that wait: who asks, and which URL is to be replaced. */
 export const listUrlRequests = act('registration requests', look, async (actor, given: Partial<About>) => {
   const db = await actor.db();
-  const waiting = await waitingUrlRequests(db, await actor.secretBox(), given.client?.clientToken);
+  const onBroken = (clientToken: string, err: unknown) =>
+    actor.warn(`The request of ${clientToken} for another URL cannot be read: ${messageOf(err)}.`);
+  const waiting = await waitingUrlRequests(db, await actor.secretBox(), onBroken, given.client?.clientToken);
   return mapInPages(waiting, 50, async (one) => {
     const present = await getRegistration(db, one.clientToken);
     return {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import fc from 'fast-check';
 import { ignore } from '../../src/redis/connection/unavailable.js';
 import { listNotifications } from '../../src/redis/notifications/notificationPages.js';
@@ -6,6 +7,7 @@ import { countEndpoints } from '../../src/redis/records/counts.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import type { Role } from '../../src/redis/records/operatorAccess.js';
 import { changeRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
+import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import {
   askForUrl,
   declineUrl,
@@ -108,6 +110,39 @@ describe('a request for another URL', () => {
     const second = await page(`&cursor=${first.next_cursor}`);
     assert.equal(second.requests?.[0].client_token, other.client_token);
     await other.does('decline');
+  });
+
+  it('that cannot be read hides none of another site, and is named; nor does a former URL hide another', async () => {
+    const { db } = scene.h;
+    const [broken, sound] = [await site(), await site()];
+    await sound.ask();
+    const lost = createSecretBox([{ id: 'lost', key: randomBytes(32) }]);
+    const { client_token } = broken;
+    await askForUrl(db, lost, client_token, { url: wanted, reason, by: 'token' });
+    const all = await scene.call('look', 'GET', '/operator/registration/requests');
+    const listed = all.body.requests.map((one: { client_token: string }) => one.client_token);
+    assert.deepEqual([all.status, listed], [200, [sound.client_token]]);
+    const says = `${client_token}(</a>)? for another URL cannot be read: SECRETS_KEY has no key`;
+    const now = await (await personAt(scene, 'support')).get('/desk');
+    assert.match(now.html, new RegExp(says));
+    assert.match(now.html, new RegExp(`id="asked-${sound.client_token}"`));
+    await sound.does('decline');
+    await db.redis.del(db.client(client_token).signingSecrets);
+
+    const until = Date.now() + 100 * dayMs;
+    const fields = [`former:${until}:url_000000000001`, `former:${until + 1}:url_000000000002`] as const;
+    const owner = `${client_token} former`;
+    const sealed = { [fields[0]]: `plain:${wanted}`, [fields[1]]: lost.seal(wanted, owner) };
+    await db.redis.hset(db.client(client_token).signingSecrets, sealed);
+    const path = `/operator/registration/former?client_token=${client_token}`;
+    const { body } = await scene.call('look', 'GET', path);
+    assert.deepEqual(
+      body.former_urls.map((one: { former: string }) => one.former),
+      ['url_000000000001'],
+    );
+    await broken.does('reset');
+    assert.match((await broken.does('restore')).body.msg, /SECRETS_KEY has no key/);
+    assert.equal((await broken.does('restore', { former: 'url_000000000001' })).status, 200);
   });
 
   it('passes the address guard when it is asked for, and again when it is accepted', async () => {
@@ -235,7 +270,9 @@ describe('a request for another URL', () => {
           if (known && known.until <= now() && known.state !== 'waiting') continue;
           const due = known && (known.until <= now() ? 'void' : known.state);
           assert.deepEqual([found?.request, found?.state, found?.url], [known?.request, due, known?.url]);
-          const listed = (await waitingUrlRequests(db, box)).filter((r) => r.clientToken === token);
+          const listed = (await waitingUrlRequests(db, box, assert.fail)).filter(
+            (r) => r.clientToken === token,
+          );
           assert.equal(listed.length, due === 'waiting' ? 1 : 0);
         }
       }),

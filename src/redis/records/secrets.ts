@@ -162,14 +162,14 @@ export function sealFormer(db: Db, box: SecretBox, clientToken: string, url: str
   return isPlain(sealed) ? undefined : { former, field, sealed };
 }
 
-/** Lists the former URLs that are kept, the newest first. Times are ms. @throws SecretUnreadable */
+/** Lists the former URLs that are kept, the newest first. Times are ms; `open` throws SecretUnreadable. */
 export async function formerUrls(db: Db, box: SecretBox, clientToken: string) {
   const fields = Object.entries(await readFields(db, clientToken));
   const kept = fields.flatMap(([field, sealed]) => {
     const [, until, former = ''] = field.split(':');
     if (!field.startsWith(formerPrefix) || Number(until) <= nowOf(db)) return [];
-    const url = box.open(sealed, ownerOf(clientToken, field));
-    return { former, field, url, until: Number(until), since: Number(until) - formerMs };
+    const open = () => box.open(sealed, ownerOf(clientToken, field));
+    return { former, field, open, until: Number(until), since: Number(until) - formerMs };
   });
   return kept.sort((a, b) => b.until - a.until);
 }

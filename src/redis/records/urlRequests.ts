@@ -7,6 +7,7 @@ import { shared } from '../../constants.js';
 import { mapInPages } from '../../promises.js';
 import { type Db, nowOf } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
+import { unlessBroken } from '../connection/unavailable.js';
 import type { SecretBox } from './secretBox.js';
 import { ownerOf } from './secrets.js';
 
@@ -57,10 +58,21 @@ export async function readUrlRequest(db: Db, box: SecretBox, clientToken: string
   return undefined;
 }
 
-/** Lists the requests that wait, the oldest first. @param only of this client. @throws SecretUnreadable */
-export async function waitingUrlRequests(db: Db, box: SecretBox, only?: string): Promise<UrlRequest[]> {
+/**
+ * Lists the requests that wait, the oldest first.
+ * @param onBroken is told why the request of a client cannot be read
+ * @param only of this client
+ */
+export async function waitingUrlRequests(
+  db: Db,
+  box: SecretBox,
+  onBroken: (clientToken: string, err: unknown) => void,
+  only?: string,
+): Promise<UrlRequest[]> {
   const clients = only === undefined ? await db.redis.zrange(db.global.urlRequests, '0', '-1') : [only];
-  const found = await mapInPages(clients, 50, (clientToken) => readUrlRequest(db, box, clientToken));
+  const found = await mapInPages(clients, 50, (clientToken) =>
+    unlessBroken(readUrlRequest(db, box, clientToken), (err) => onBroken(clientToken, err)),
+  );
   return found.flatMap((one) => (one?.state === 'waiting' ? [one] : [])).sort((a, b) => a.at - b.at);
 }
 
