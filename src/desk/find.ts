@@ -1,4 +1,5 @@
 /** Finds whatever an operator was told, by one field. */
+import { hasPart } from '../acts/clients.js';
 import type { Services } from '../api/deps.js';
 import { parseParameters } from '../http/query.js';
 import { assetSlot, eventIdPattern, isClientToken, isNoticesClient } from '../ids.js';
@@ -28,11 +29,11 @@ export const findPage: DeskPage = (visit, services) =>
 export const findForm: DeskPage<DeskVisit & Sent> = (visit, services) =>
   answerFind(visit, services, visit.form.get('q') ?? '');
 
-/** Finds whatever an operator was told; of a single match it leads to the page, at once. */
+/** Finds whatever an operator was told; of a single match that is sure it leads to the page, at once. */
 async function answerFind({ ctx, operator, formToken }: DeskVisit, services: Services, asked: string) {
   const found = asked.trim() === '' ? undefined : await find(services, operator(), asked);
   const [only] = found?.hrefs ?? [];
-  if (only !== undefined && found?.hrefs.length === 1) return redirect(ctx, only);
+  if (only !== undefined && found?.hrefs.length === 1 && found.isSure) return redirect(ctx, only);
   return {
     title: 'Find',
     body: [
@@ -48,51 +49,67 @@ async function answerFind({ ctx, operator, formToken }: DeskVisit, services: Ser
 const shownAtMost = 50;
 const workflowsAtMost = 20;
 
+interface Found {
+  hrefs: string[];
+  shown: Piece;
+  /** Nothing else can be meant: the match is whole, and no search was cut. */
+  isSure: boolean;
+}
+
 /** Returns the pages that are found, and how they are shown if there are several. */
-async function find(services: Services, operator: Operator, asked: string) {
+async function find(services: Services, operator: Operator, asked: string): Promise<Found> {
   const readings = readingsOf(asked);
   for (const one of readings) {
     const href = await pageOf(services, one);
-    if (href !== undefined) return { hrefs: [href], shown: '' };
+    if (href !== undefined) return { hrefs: [href], shown: '', isSure: true };
   }
   const text = bare(asked) || asked;
   const url = text.replace(/^(?=[\w-]+(\.[\w-]+)+(:\d+)?\/)/, 'https://');
   const name = /^https?:/i.test(url) && URL.canParse(url) ? new URL(url).host : text;
-  const lists = [accountList, clientList].map((list) => list.run(operator, { name }, { limit: shownAtMost }));
-  const answers = await Promise.all(lists);
   const whole = name === text ? [] : await sitesAt(operator, name, url);
-  if (whole.length > 0) return { hrefs: whole.slice(0, 1).map(siteUrl), shown: '' };
-  const hrefs = answers
-    .flatMap(({ value }) => value as { account_id: string; client_token?: string }[])
-    .map(({ client_token, account_id }) => hrefOf(client_token ?? account_id));
-  if (hrefs.length === 0) {
-    const inSites = await findVideo(services, readings);
-    return inSites.hrefs.length > 0 ? inSites : await findInTemporal(services, readings, inSites.shown);
-  }
-  const more = answers.some(({ next }) => next) && html`<p>The first ${shownAtMost} of each are shown.</p>`;
+  if (whole.length > 0) return { hrefs: whole.map(siteUrl), shown: '', isSure: true };
+  const lists = [accountList, clientList].map((list) => list.run(operator, { name }, { limit: shownAtMost }));
+  // A name of a site may have the id of another's video in it.
+  const [videos, ...answers] = await Promise.all([findVideo(services, readings), ...lists]);
+  const rows = answers.flatMap(({ value }) => value as Row[]);
+  if (rows.length + videos.hrefs.length === 0) return findInTemporal(services, readings, videos);
+  const isCut = answers.some(({ next }) => next);
+  const more = isCut && html`<p>The first ${shownAtMost} of each are shown.</p>`;
   const filled = answers.filter(({ value }) => (value as unknown[]).length > 0);
+  const shown = await Promise.all(filled.map((one) => shownParts(services.db, one.shown)));
   return {
-    hrefs,
-    shown: [...(await Promise.all(filled.map(({ shown }) => shownParts(services.db, shown)))), more],
+    hrefs: [
+      ...rows.map(({ client_token, account_id }) => hrefOf(client_token ?? account_id)),
+      ...videos.hrefs,
+    ],
+    shown: [...shown, more, videos.shown],
+    isSure: videos.isSure && !isCut && rows.every((row) => isWhole(row, name)),
   };
 }
+
+type Row = { account_id: string; name: string; client_token?: string; url?: string | null };
+
+const isWhole = ({ name, client_token, url }: Row, asked: string): boolean =>
+  [name, client_token, url && new URL(url).host].some(
+    (one) => one && hasPart(one, asked) && hasPart(asked, one),
+  );
 
 /** Finds the one site whose URL a pasted one is, with its path: only for roles that may see it. */
 async function sitesAt(operator: Operator, host: string, pasted: string): Promise<string[]> {
   const { pathname, origin } = new URL(pasted);
-  const { value } = await clientList.run(operator, { name: host }, { limit: sitesAtMost });
+  const { value, next } = await clientList.run(operator, { name: host }, { limit: sitesAtMost });
   const sites = (value as { client_token: string; url: string | null }[]).filter(({ url }) => {
     const own = url === null ? undefined : new URL(url);
     return own?.origin === origin && own.pathname === pathname && pathname !== '/';
   });
-  return sites.length === 1 ? sites.map(({ client_token }) => client_token) : [];
+  return sites.length === 1 && next === undefined ? sites.map(({ client_token }) => client_token) : [];
 }
 
 const sitesAtMost = 1000;
 const searchMs = 3000;
 
 /** Finds a video of any site of which something is known, also if its event made no notification: for three seconds at most. */
-async function findVideo({ db }: Services, readings: readonly string[]) {
+async function findVideo({ db }: Services, readings: readonly string[]): Promise<Found> {
   const endMs = performance.now() + searchMs;
   const found: { token: string; id: string }[] = [];
   let isCut = false;
@@ -122,7 +139,8 @@ async function findVideo({ db }: Services, readings: readonly string[]) {
   );
   const more =
     isCut && html`<p role="status">Not every site was looked at for a video of this id: ask at its site.</p>`;
-  return { hrefs: found.map(videoUrl), shown: [links.length > 0 && html`<ul>${links}</ul>`, more] };
+  const shown = [links.length > 0 && html`<h2>Videos</h2><ul>${links}</ul>`, more];
+  return { hrefs: found.map(videoUrl), shown, isSure: !isCut };
 }
 
 const videoUrl = ({ token, id }: { token: string; id: string }): string =>
@@ -146,8 +164,8 @@ async function pageOf({ db }: Services, asked: string): Promise<string | undefin
 async function findInTemporal(
   { db, temporal, config }: Services,
   readings: readonly string[],
-  before: Piece,
-) {
+  before: Found,
+): Promise<Found> {
   // A server on SQLite refuses a query for a quote.
   const texts = readings.map((one) => `"${one.replaceAll('"', '').replaceAll('\\', '\\\\')}"`);
   const query = texts.map((one) => `EventId = ${one} OR PlatformId = ${one}`).join(' OR ');
@@ -163,7 +181,7 @@ async function findInTemporal(
   } catch (err) {
     const { says } = await explainTemporal(err, config.temporalConnection);
     const shown = html`<div class="notice warn" role="status"><p>${says} So no event or asset is found by its id alone.</p></div>`;
-    return { hrefs: [], shown: [before, shown] };
+    return { hrefs: [], shown: [before.shown, shown], isSure: false };
   }
   const pages = await mapInPages([...tokens], workflowsAtMost, async (token) => {
     for (const id of readings) {
@@ -175,7 +193,11 @@ async function findInTemporal(
   });
   const found = pages.flat();
   const links = found.map(({ token, id, href }) => html`<li><a href="${href}">${id}</a> of ${token}</li>`);
-  const more =
-    seen === workflowsAtMost && html`<p>Only ${seen} workflows were looked at: more sites may have it.</p>`;
-  return { hrefs: found.map(({ href }) => href), shown: [before, html`<ul>${links}</ul>`, more] };
+  const isCut = seen === workflowsAtMost;
+  const more = isCut && html`<p>Only ${seen} workflows were looked at: more sites may have it.</p>`;
+  return {
+    hrefs: found.map(({ href }) => href),
+    shown: [before.shown, html`<ul>${links}</ul>`, more],
+    isSure: before.isSure && !isCut,
+  };
 }

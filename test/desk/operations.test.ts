@@ -18,7 +18,7 @@ import { isAllowed, type Role, roles } from '../../src/redis/records/operatorAcc
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { sealFormer } from '../../src/redis/records/secrets.js';
 import { askForUrl } from '../../src/redis/records/urlRequests.js';
-import { workflowIds } from '../../src/temporal/workflowIds.js';
+import { clientTokenKey, eventIdKey, workflowIds } from '../../src/temporal/workflowIds.js';
 import { assertGeneratable } from '../api/reference/madeClients.js';
 import { formTokenIn, type Page, Visitor } from '../console/visitor.js';
 import { itOfFamily } from '../families.js';
@@ -679,6 +679,41 @@ describe('operations of operators', () => {
     await deleteClient(scene.h.db, client);
     const gone = (await find(client)).html;
     assert.match(gone, new RegExp(`deleted is in the <a href="/desk/do/audit\\?of=${client}">audit</a>`));
+  });
+
+  it('find a video whose id is a part of another site’s name, and lead at once only to what is sure', async () => {
+    const { h } = scene;
+    const [one, other] = [await newSite(scene, secretUrl), await newSite(scene, secretUrl)];
+    const find = (q: string) => visitors.support.get(`/desk/find?${new URLSearchParams({ q })}`);
+    const asset = one.client.slice(1);
+    const part = await find(asset);
+    assert.equal(part.status, 200, 'half of a name');
+    await h.publish({ client: other.client, asset });
+    const { status, html } = await find(asset);
+    assert.equal(status, 200);
+    for (const path of [one.client, `${other.client}/asset?platform_id=${asset}`])
+      assert.ok(html.includes(`href="/desk/clients/${path}"`), path);
+    const { account_id } = await createAccount(h.db, { name: `Whole ${asset}` });
+    const whole = await find(`whole ${asset}`);
+    assert.equal(whole.headers.get('location'), `/desk/accounts/${account_id}`);
+
+    const eventId = `an-${asset}`;
+    const { id } = await h.publish({ client: one.client, asset: 'vid-9', eventId });
+    const attributes = [
+      { key: eventIdKey, value: [eventId] },
+      { key: clientTokenKey, value: [one.client] },
+    ];
+    const started = Array.from({ length: 20 }, (_, i) =>
+      h.temporal.workflow.start('enrichment', {
+        taskQueue: `nobody-${asset}`,
+        workflowId: `${eventId}-${i}`,
+        typedSearchAttributes: attributes,
+      }),
+    );
+    const handles = await Promise.all(started);
+    await until('the search is cut', async () => /Only 20 workflows/.test((await find(eventId)).html));
+    assert.ok((await find(eventId)).html.includes(`${one.client}/notifications/${id}"`));
+    await Promise.all(handles.map((handle) => handle.terminate()));
   });
 
   it('act by a form on what its page shows, and take for granted no more than the least', async () => {
