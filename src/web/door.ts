@@ -75,6 +75,9 @@ export function createDoor<Session>(door: Door<Session>) {
       const stands = findsAgain(async () => {
         if ((await sessions.find(db, secret)) === undefined) throw sessionOver(ctx);
       });
+      const isEntering = enteredMark.test(ctx.url);
+      const url = ctx.url.replace(enteredMark, '');
+      if (session !== undefined && isEntering) return redirect(ctx, url);
       if (session !== undefined) {
         const formToken = cookies.formTokenOf(secret);
         ctx.state.frame.session = { ...door.around(session), signOut: `${path}/sign_out`, formToken };
@@ -82,10 +85,9 @@ export function createDoor<Session>(door: Door<Session>) {
       }
       if (isPart(ctx)) throw sessionOver(ctx);
       if (sentWithout) return sentWithout(ctx);
-      if (ctx.method === 'GET') asked.begin(ctx, Buffer.from(ctx.url).toString('base64url'), linkMs);
+      if (ctx.method === 'GET') asked.begin(ctx, Buffer.from(url).toString('base64url'), linkMs);
       // A session that has just begun sent its cookie, unless the browser has refused it.
-      const isRefused = ctx.get('Referer').endsWith(`${path}/open`);
-      return redirect(ctx, `${path}/open${isRefused ? '?cookie=refused' : ''}`);
+      return redirect(ctx, `${path}/open${isEntering ? '?cookie=refused' : ''}`);
     });
 
   /** Composes the answer to a form that a page of this session sent. @throws ApiError 403 for any other form */
@@ -121,7 +123,8 @@ export function createDoor<Session>(door: Door<Session>) {
     const page = Buffer.from(asked.secretOf(ctx), 'base64url').toString();
     if (page !== '') asked.end(ctx);
     // Another site of the domain may have set the cookie.
-    return redirect(ctx, /^\/(console|desk)[/?][!-~]*$/.test(page) ? page : path);
+    const to = /^\/(console|desk)[/?][!-~]*$/.test(page) ? page : path;
+    return redirect(ctx, `${to}${to.includes('?') ? '&' : '?'}entered`);
   }
 
   /**
@@ -181,6 +184,9 @@ ${door.how}
 
   return { outside, page, form, enter, mount };
 }
+
+/** Ends the address to which a browser comes at once with its new session, and no other. */
+const enteredMark = /[?&]entered$/;
 
 const sessionOver = (ctx: PageContext): ApiError => {
   const next = isPart(ctx)

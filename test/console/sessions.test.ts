@@ -31,7 +31,8 @@ describe('console: links and sessions', () => {
     const link = await newLink(h, token);
     const visitor = new Visitor(h.url);
     const opened = await visitor.open(link);
-    assert.deepEqual([opened.status, opened.headers.get('location')], [303, '/console']);
+    assert.deepEqual([opened.status, opened.headers.get('location')], [303, '/console?entered']);
+    assert.equal((await visitor.get('/console?entered')).headers.get('location'), '/console');
     const cookie = opened.headers.get('set-cookie') ?? '';
     assert.match(cookie, /^console_session=\S+; Path=\/; HttpOnly; SameSite=Lax; Max-Age=28800$/);
     const sites = await visitor.get('/console');
@@ -59,7 +60,8 @@ describe('console: links and sessions', () => {
     for (const [cookie, place] of Object.entries(places)) {
       visitor.cookie = cookie;
       const { headers } = await visitor.open(await newLink(h, token));
-      assert.equal(headers.get('location'), place);
+      assert.match(headers.get('location') ?? '', /[?&]entered$/);
+      assert.equal(headers.get('location')?.slice(0, -'?entered'.length), place);
     }
   });
 
@@ -258,9 +260,20 @@ describe('console: links and sessions', () => {
   });
 
   it('says to a browser that takes no cookies why its link has not opened the console', async () => {
+    const link = await newLink(h, token);
+    const { headers } = await new Visitor(h.url).open(link);
     const visitor = new Visitor(h.url);
-    const { headers } = await visitor.get('/console', { referer: `${h.url}/console/open` });
-    const page = await visitor.get(headers.get('location') ?? '');
+    const to = async (path: string | null, from = {}) =>
+      (await visitor.get(path ?? '', from)).headers.get('location');
+    const refused = await to(headers.get('location'));
+    const page = await visitor.get(refused ?? '');
     assert.match(page.html, /Your browser has refused the cookie of your session/);
+    const used = await visitor.open(link);
+    assert.match(used.html, /href="\/console">Back/);
+    assert.equal(
+      await to('/console', { referer: `${h.url}/console/open` }),
+      '/console/open',
+      'it blames a used link',
+    );
   });
 });

@@ -153,7 +153,7 @@ describe('desk: people', () => {
     await copy.get(wanted);
     visitor.cookie = copy.cookie += `; ${visitor.cookie}`;
     const page = await finish({ visitor, back });
-    assert.deepEqual([page.status, page.headers.get('location')], [303, wanted]);
+    assert.deepEqual([page.status, page.headers.get('location')], [303, `${wanted}&entered`]);
     const now = await visitor.get('/desk');
     assert.match(now.html, /Ada Lovelace <span class="badge">support<\/span>/);
     const { who, after } = (await scene.cli.json('audit', '--what', 'desk opened')).at(-1);
@@ -347,7 +347,7 @@ describe('desk: people', () => {
     };
     const link = await newPersonLink(scene, 'look', 'Grace');
     const { visitor, page } = await open(link);
-    assert.deepEqual([page.status, page.headers.get('location')], [303, '/desk']);
+    assert.deepEqual([page.status, page.headers.get('location')], [303, '/desk?entered']);
     assert.equal((await open(link)).page.status, 401);
     for (const around of ['"#"', '<#>', ' #\u200b\n', 'Open #. It works once.']) {
       const pasted = around.replace('#', await newPersonLink(scene, 'look', 'Grace'));
