@@ -65,8 +65,8 @@ export function createDeskDoor(services: Services) {
     around: ({ name, role }) => ({ links, who: html`${name} <span class="badge">${role}</span>` }),
     how: html`${isProviderGiven && html`<p><a class="button" href="/desk/sign_in">Sign in with your company’s account</a></p>`}
 <p>An administrator can create a one-time sign-in link, which opens this desk within 15 minutes: at the desk (All operations, desk), or with shell access by <code>npm run -s operator -- desk --name YOU --role support</code></p>`,
-    record(ctx, person) {
-      const opened = { what: 'desk opened', target: 'desk', before: null, after: { role: person.role } };
+    record(ctx, person, _, what) {
+      const opened = { what: `desk ${what}`, target: 'desk', before: null, after: { role: person.role } };
       const entry = { who: whoIs(person), address: addressOf(ctx), ...opened };
       return db.durably((own) => recordChange(own, entry)).safe;
     },

@@ -46,8 +46,13 @@ interface Door<Session> {
   around(session: Session): { links: Frame['back'][]; who: Piece };
   /** How to come in, for whoever has no session. */
   how: Piece;
-  /** Writes into the audit that a session begins, before it does. */
-  record(ctx: PageContext, session: Session, secret: string): Promise<unknown>;
+  /** Writes into the audit that a session begins, before it does, or that it has not begun after all. */
+  record(
+    ctx: PageContext,
+    session: Session,
+    secret: string,
+    what: 'opened' | 'link used before',
+  ): Promise<unknown>;
   /** Names two sessions if the browser must be asked before the second one ends the first. */
   apart?(now: Session, next: Session): [now: string, next: string] | undefined;
   signedOut(ctx: PageContext, session: Session | undefined): PageAnswer;
@@ -116,8 +121,11 @@ export function createDoor<Session>(door: Door<Session>) {
   /** Uses up a link for a session, which ends the browser's former one. */
   async function enter(ctx: PageContext, token: string, session: Session): Promise<undefined> {
     const secret = randomSecret();
-    await door.record(ctx, session, secret);
-    if (!(await sessions.openLink(db, token, secret))) throw linkUsed();
+    await door.record(ctx, session, secret, 'opened');
+    if (!(await sessions.openLink(db, token, secret))) {
+      await door.record(ctx, session, secret, 'link used before');
+      throw linkUsed();
+    }
     await sessions.end(db, cookies.secretOf(ctx));
     cookies.begin(ctx, secret, sessionMs);
     const page = Buffer.from(asked.secretOf(ctx), 'base64url').toString();

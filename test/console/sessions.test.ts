@@ -48,6 +48,11 @@ describe('console: links and sessions', () => {
     assert.equal((await fetch(link)).status, 200);
     const opened = await Promise.all(Array.from({ length: 8 }, () => new Visitor(h.url).open(link)));
     assert.deepEqual(opened.map(({ status }) => status).sort(), [303, ...Array(7).fill(401)]);
+    const calls = await listCalls(h.db, [customer.account_id]);
+    const told = (of: string) =>
+      calls.filter(({ what }) => what === `console ${of}`).map(({ tokenFingerprint }) => tokenFingerprint);
+    const [all, late] = [told('opened'), told('link used before')];
+    assert.equal(all.filter((one) => !late.includes(one)).length, 1, `${all} but ${late}`);
   });
 
   it('leads to the page that was asked for before the link was opened, and to no other place', async () => {

@@ -37,9 +37,9 @@ const consoleDoor = (deps: ApiDeps) =>
 <li>In your company’s own pages for these notifications, follow the link to the console: each time it makes a new one.</li>
 <li>Where there is no such page, ask ${deps.config.OPERATOR_CONTACT} for a link, or have your backend call <code>POST /console_sessions</code> with an access token and open the <code>url</code> that it answers.</li>
 </ol>`,
-    async record(ctx, { accountId, access, by }, secret) {
+    async record(ctx, { accountId, access, by }, secret, what) {
       const caller = { ctx, token: { accountId, fingerprint: `console:${fingerprintOf(secret)}`, by } };
-      await auditCall(deps, caller, 'console opened', { security: 'look', about: { access } });
+      await auditCall(deps, caller, `console ${what}`, { security: 'look', about: { access } });
     },
     apart: (now, next) =>
       now.accountId === next.accountId ? undefined : [now.accountName, next.accountName],
