@@ -16,9 +16,15 @@ export const formAtMostBytes = 4 * 1024;
 export const urlencoded = 'application/x-www-form-urlencoded';
 
 const readFormBytes = bytesReader(formAtMostBytes);
+/** Percent-encoded twice, a URL of 2,048 bytes and a reason of 200 characters have more than 4 KiB. */
+const readSessionsFormBytes = bytesReader(16 * 1024);
 
-/** Reads the fields of a form, trimmed; none if there is no body. @throws ApiError 400, 413, 415 */
-export async function readForm(req: IncomingMessage): Promise<Parameters> {
+/**
+ * Reads the fields of a form, trimmed; none if there is no body.
+ * @param isOfSession true if the caller is known to have a session
+ * @throws ApiError 400, 413, 415
+ */
+export async function readForm(req: IncomingMessage, isOfSession = false): Promise<Parameters> {
   const { 'content-type': contentType = '', 'content-encoding': encoding = '' } = req.headers;
   const type = mediaType(contentType);
   if (!contentType && !announcesBody(req)) return new Map();
@@ -26,7 +32,7 @@ export async function readForm(req: IncomingMessage): Promise<Parameters> {
     throw unsupported(`The content type must be ${urlencoded} or ${multipart}`);
   if (encoding) throw unsupported('A form must not have a Content-Encoding');
   const charset = requireKnownCharset(contentType);
-  const bytes = await readFormBytes(req);
+  const bytes = await (isOfSession ? readSessionsFormBytes : readFormBytes)(req);
   if (bytes.length === 0) return new Map();
   const isLatin = charset === 'iso-8859-1' || charset === 'latin1';
   const text = isLatin ? bytes.toString() : decoded(bytes);

@@ -104,10 +104,10 @@ export function createDoor<Session>(door: Door<Session>) {
       return answer({ ...visit, form });
     }, refuseSent);
 
-  /** Reads a form. An error shows it again: what somebody has written is not lost, also without script. */
+  /** Reads a form. An error shows it again: what somebody has written is not lost, also without script. @param formToken empty without a session */
   async function sentForm(ctx: PageContext, formToken: string, around: Piece = ''): Promise<Parameters> {
     cookies.requireSameOrigin(ctx);
-    const form = await readForm(ctx.req);
+    const form = await readForm(ctx.req, formToken !== '');
     ctx.state.frame.sent = { labels: {}, form: () => [around, formAgain(ctx.path, formToken, form)] };
     return form;
   }

@@ -14,7 +14,7 @@ import {
   readUrlRequest,
   waitingUrlRequests,
 } from '../../src/redis/records/urlRequests.js';
-import { signedIn } from '../console/visitor.js';
+import { signedIn, Visitor } from '../console/visitor.js';
 import { openForSuite } from '../servers.js';
 import { newCustomer } from '../service.js';
 import { personAt, startDesk } from './scene.js';
@@ -193,6 +193,22 @@ describe('a request for another URL', () => {
     }
     const [entry] = (await scene.cli.json('audit', '--of', client_token, '--what', 'accept')).slice(-1);
     assert.equal(entry.why, `the publisher asks: ${reason}`);
+  });
+
+  it('and a change have the longest URL and reason in a form, too; nobody without a session sends as much', async () => {
+    const { customer, client_token } = await site();
+    const fields = { url: `${wanted}&long=`.padEnd(2046, '%E4%BD%A0'), reason: 'ы'.repeat(200) };
+    const actions = `/console/sites/${client_token}`;
+    const engineer = await signedIn(scene.h, customer.token);
+    const asking = await engineer.get(`${actions}/actions`);
+    const asked = await engineer.submit(asking, `${actions}/url_request`, fields);
+    assert.match(asked.html, /Your request waits for/);
+    const support = await personAt(scene, 'support');
+    const page = await support.get(`/desk/clients/${client_token}/actions`);
+    const changed = await support.submit(page, '/desk/do/registration/change', fields);
+    assert.equal(changed.status, 200, changed.html);
+    const stranger = new Visitor(scene.url);
+    assert.equal((await stranger.post('/desk/do/registration/change', fields)).status, 413);
   });
 
   it('has one state, whatever is done about a site, in any order', async () => {
