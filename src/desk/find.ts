@@ -69,9 +69,11 @@ async function find(services: Services, operator: Operator, asked: string): Prom
   const whole = name === text ? [] : await sitesAt(operator, name, url);
   if (whole.length > 0) return { hrefs: whole.map(siteUrl), shown: '', isSure: true };
   const lists = [accountList, clientList].map((list) => list.run(operator, { name }, { limit: shownAtMost }));
-  // A name of a site may have the id of another's video in it.
-  const [videos, ...answers] = await Promise.all([findVideo(services, readings), ...lists]);
+  const answers = await Promise.all(lists);
   const rows = answers.flatMap(({ value }) => value as Row[]);
+  // Where no name is the whole of it, one may have the id of another's video in it.
+  const isNamed = rows.some((row) => isWhole(row, name));
+  const videos = isNamed ? { hrefs: [], shown: '', isSure: true } : await findVideo(services, readings);
   if (rows.length + videos.hrefs.length === 0) return findInTemporal(services, readings, videos);
   const isCut = answers.some(({ next }) => next);
   const more = isCut && html`<p>The first ${shownAtMost} of each are shown.</p>`;
