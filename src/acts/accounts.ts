@@ -62,15 +62,16 @@ export const setScopes = act(
   'account set',
   admin,
   async (actor, { account, scope: scopes }: About & { scope: string[] }, admit) => {
-    const { accountId: target, name, scopes: before } = account;
-    const isOther = before.includes(platformScope) !== scopes.includes(platformScope);
+    const { accountId: target, name, scopes: known } = account;
+    const isOther = known.includes(platformScope) !== scopes.includes(platformScope);
     const db = await actor.db();
     const lost = isOther ? await noticesOf(db, account) : undefined;
     const notices = lost && (await readSite(db, lost));
     const cancels = notices?.health?.owed;
-    await admit({ target, before: { scopes: before }, after: { scopes }, cancels });
+    await admit({ target, before: { scopes: known }, after: { scopes }, cancels });
     if (notices?.registration) await sayFarewell(actor, notices, notices.registration.url, null);
-    await actor.change((db) => setRecord(db, target, scopes));
+    // Another operator may have changed them since they were read.
+    const before = await actor.change((db) => setRecord(db, target, scopes));
     const tokens_ended = before.some((had) => !scopes.includes(had));
     return { account_id: target, name, previous_scopes: before, scopes, tokens_ended, isOther };
   },

@@ -282,6 +282,16 @@ describe('an act', () => {
     }
   });
 
+  it('says that tokens ended by the scopes that it replaced, whoever has changed them since they were read', async () => {
+    const { account_id } = await newCustomer(h);
+    const account = (await getAccount(h.db, account_id)) as Account;
+    const set = (scope: string[]) => setScopes(operator('admin'), { account, scope });
+    const both = ['push_notifications', 'signing_secrets'];
+    assert.equal((await set(both)).tokens_ended, false);
+    const { previous_scopes, tokens_ended } = await set(['push_notifications']);
+    assert.deepEqual([previous_scopes, tokens_ended], [both, true]);
+  });
+
   it('shows what the schema of its door names, and nothing beside', () => {
     const inner = z.object({ id: z.string() });
     const pick = pickerOf(

@@ -58,6 +58,8 @@ export async function createAccount(
   return { ...account, client_secret: secret, isNew, namesake: first === accountId ? undefined : first };
 }
 
+const scopesIn = (text = ''): string[] => text.split(' ').filter(Boolean);
+
 export async function getAccount(db: Db, accountId: string) {
   const record = await db.redis.hgetall(db.global.account(accountId));
   if (!record.secret_hash) return undefined;
@@ -65,7 +67,7 @@ export async function getAccount(db: Db, accountId: string) {
     accountId: accountId as AccountId,
     name: record.name ?? '',
     clientId: clientIdOf(accountId),
-    scopes: (record.scopes ?? '').split(' ').filter(Boolean),
+    scopes: scopesIn(record.scopes),
     disabled: record.disabled === '1',
     paused: record.paused === '1',
     /** Raised to end all tokens; each token carries the generation under which it was minted. */
@@ -161,11 +163,12 @@ async function holdAs(
 /**
  * Replaces the scopes of an account. Tokens keep their scopes, unless a scope is removed from the account: then every
  * token ends. An account that becomes a platform, or no longer is one, loses its URL for notices.
- * @throws ChangeRefused
+ * @returns the scopes before @throws ChangeRefused
  */
-export async function setScopes(db: Db, accountId: string, scopes: readonly string[]): Promise<void> {
-  await changeStanding(db, accountId, 'scopes', scopes.join(' '));
+export async function setScopes(db: Db, accountId: string, scopes: readonly string[]): Promise<string[]> {
+  const before = await changeStanding(db, accountId, 'scopes', scopes.join(' '));
   await dropFormerNotices(db, accountId, scopes);
+  return scopesIn(before);
 }
 
 /** Removes the URL for notices that the account's calls no longer find. */
@@ -180,9 +183,9 @@ async function dropFormerNotices(db: Db, accountId: string, scopes: readonly str
 }
 
 /** Changes what other records follow: noted first, because the sweep ends what is cut off. */
-async function changeStanding(db: Db, accountId: string, field: string, value: string): Promise<void> {
+async function changeStanding(db: Db, accountId: string, field: string, value: string): Promise<string> {
   await evaluate(db, 'listWork', [db.global.changedAccounts], [accountId, '']);
-  await changeAccount(db, 'changeAccount', accountId, [field, value]);
+  return String(await changeAccount(db, 'changeAccount', accountId, [field, value]));
 }
 
 /** So many changed accounts, each with all of its clients, are settled by one sweep; the next one settles the rest. */
@@ -222,8 +225,9 @@ export async function settleAccounts(
 }
 
 async function changeAccount(db: Db, script: string, accountId: string, args: ScriptArgument[]) {
-  const done = await evaluate(db, script, [db.global.account(accountId)], args);
-  if (done !== 1) throw new ChangeRefused('there is no such account');
+  const done = await evaluate<string | number>(db, script, [db.global.account(accountId)], args);
+  if (done === 0) throw new ChangeRefused('there is no such account');
+  return done;
 }
 
 /** Returns whether credentials are right; false for a disabled account. It does the same work for every wrong one. */

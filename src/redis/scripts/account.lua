@@ -57,7 +57,8 @@ end)
 -- Disables or enables an account, or replaces its scopes. Ends all of its tokens, unless it is enabled or only gets more scopes.
 -- KEYS: the account
 -- Arguments: field ('disabled' or 'scopes'), value
--- Answer: 1, or 0 if there is no such account
+-- Answer: the scopes before, or 0 if there is no such account
+-- Repeat: answers the new scopes
 entry('changeAccount', function(KEYS, ARGV)
   local A, field, value = KEYS[1], ARGV[2], ARGV[3]
   local before, ends = redis.call('HGET', A, 'scopes'), field == 'disabled' and value == '1'
@@ -67,7 +68,7 @@ entry('changeAccount', function(KEYS, ARGV)
   end
   redis.call('HSET', A, field, value)
   if ends then redis.call('HINCRBY', A, 'generation', 1) end
-  return 1
+  return before
 end, {'allow-oom'})
 -- Records a call of the API; an equal one is left out for as long as its mark stands. An entry that bears on security goes to the
 -- account's other stream, which is trimmed by age only. What may go there in a day is bounded; marks stand only for what went there.
