@@ -112,11 +112,11 @@ describe('Activities', () => {
     const heartbeat = once(env, 'heartbeat');
     await setPaused(h.db, client, true);
     await h.publishAll(client, 'paused', 1);
-    const zrange = async () => {
+    const zrangebyscore = async () => {
       await heartbeat;
       return [];
     };
-    const { sweepOwedClients } = createActivities({ ...h.deps, db: dbWith(h.db, { zrange }) });
+    const { sweepOwedClients } = createActivities({ ...h.deps, db: dbWith(h.db, { zrangebyscore }) });
     const sweeping = env.run(() => sweepOwedClients());
     assert.deepEqual(await heartbeat, [{ looked: 1, woken: 0, replaced: 0 }]);
     await sweeping;

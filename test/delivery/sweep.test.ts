@@ -217,7 +217,7 @@ describe('What nothing works on', () => {
     const since = Date.now() - 60_000;
     await assert.rejects(beginReplay(full, client, { since }), RedisUnavailable);
     const drained = await drainClient({ ...h.deps, db: full }, client);
-    assert.equal(drained.owed, 1, 'the replay goes on');
+    assert.deepEqual([drained.owed, drained.replays], [0, true], 'the replay goes on');
     h.skip(20_000);
     await sweep();
     await until('the replay has ended', async () => !(await h.endpoint(client)).replay?.runs);

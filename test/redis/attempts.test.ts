@@ -127,7 +127,7 @@ describe('An attempt', () => {
   it('at a new URL begins with the first wait, whatever the former one refused and for how long', async () => {
     const client = await newDeliveryClient();
     const refused = await client.owe('refused');
-    for (let passed = 0; passed < 4.9 * day; ) {
+    for (let passed = 0; passed < 4.7 * day; ) {
       const { inMs = 0 } = await client.attempt(refused, fail);
       await client.attempt(await client.owe('taken'), ok);
       client.pass(inMs);

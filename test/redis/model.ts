@@ -255,8 +255,7 @@ export class Model {
   /** The clock runs while nothing but failures keeps deliveries from the endpoint. */
   syncClock(): void {
     const { facts, now } = this;
-    const runs =
-      facts.registered && !facts.deleted && !facts.paused && !facts.held && facts.state !== 'suspended';
+    const runs = facts.registered && !facts.paused && !facts.held && facts.state !== 'suspended';
     if (runs && facts.clockAt === 0) facts.clockAt = now;
     if (!runs && facts.clockAt > 0) Object.assign(facts, { clockMs: this.clock(), clockAt: 0 });
   }

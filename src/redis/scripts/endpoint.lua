@@ -37,8 +37,7 @@ local function limits()
     is_known = c[1] and not c[2], is_deleted = c[2], all_places = bound,
     bound = bound and places > 0 and math.min(places, bound) or bound, rate = tonumber(c[4] or '0'),
     quiet_ms = 1000 * tonumber(c[5] or '0'),
-    -- A deletion may be cut off before it has removed the URL.
-    url = not c[2] and redis.call('HGET', base .. 'registration', 'url'),
+    url = redis.call('HGET', base .. 'registration', 'url'),
   }
   return facts.limits
 end

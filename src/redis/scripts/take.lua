@@ -56,7 +56,8 @@ local function drain_time() return allowed_at(health().drain_at, drain_per_secon
 -- attempt under way ends). It returns 'due' and the present if something may be sent.
 local function standing()
   local l, h = limits(), health()
-  if not l.url then return 'no_registration', -1 end
+  -- A deletion may be cut off before it has removed the URL.
+  if not l.url or l.is_deleted then return 'no_registration', -1 end
   if h.is_paused then return 'paused', -1 end
   if h.state == 'suspended' then return 'suspended', -1 end
   if h.state == 'failing' then
