@@ -16,7 +16,7 @@ const senders = process.argv.slice(2).map((accounts) => {
     if (accounts === '0') throw new Error('away');
     return String(Math.min(Number(client), Number(accounts) - 1));
   };
-  return createSender({ policy, timeoutMs: 300, reach: new Reach(accountOf) });
+  return createSender({ policy, timeoutMs: 1500, reach: new Reach(accountOf) });
 });
 const change = (how: 'add' | 'del', i: number) =>
   spawnSync('ip', ['addr', how, `${addresses[i]}/32`, 'dev', 'lo']);
