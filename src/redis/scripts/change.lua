@@ -241,10 +241,7 @@ entry('cancelOwed', function(_, ARGV)
   if has_more == 0 then
     remove_url(ARGV[3])
     redis.call('DEL', secrets_key())
-    if limits().is_deleted and health().replay_end > 0 then
-      redis.call('DEL', field('replay_same'))
-      change('HSET', E, 'replay_end', 0)
-    end
+    if limits().is_deleted and health().replay_end > 0 then end_replay(true) end
   end
   trim_list()
   return {cancelled, has_more}

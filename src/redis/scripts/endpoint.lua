@@ -159,6 +159,12 @@ end
 local function failed_so_far(otherwise)
   return tonumber(field('first_failure_at') or otherwise), number('failures')
 end
+-- Ends a replay. The same one may be asked for again at once if it was stopped, else after a day.
+local function end_replay(is_stopped)
+  local same = field('replay_same')
+  if same and is_stopped then redis.call('DEL', same) elseif same then redis.call('EXPIRE', same, 86400) end
+  change('HSET', E, 'replay_end', 0, 'replay_ended_at', now)
+end
 -- Writes a notice to this field, where src/redis/records/notices.ts reads it. It replaces an older one: only the newest counts. Its
 -- number is Redis' time, and rises even while the clock was set back.
 local function owe_notice(name, kind, reason, since, attempts_failed)

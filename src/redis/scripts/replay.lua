@@ -37,11 +37,6 @@ entry('beginReplay', function(_, ARGV)
   hurry()
   return {'begun', tonumber(ARGV[2]), till}
 end)
-local function end_replay(is_stopped)
-  local same = field('replay_same')
-  if same and is_stopped then redis.call('DEL', same) elseif same then redis.call('EXPIRE', same, 86400) end
-  change('HSET', E, 'replay_end', 0, 'replay_ended_at', now)
-end
 -- Stops a replay that runs: what it owes already stays owed.
 -- Arguments: since, until ('': any)
 -- Answer: 1 if it ran, else 0
