@@ -13,7 +13,7 @@ import { type Html, html, type Piece } from '../web/html.js';
 import { actionForm, hidden, noResult } from '../web/page.js';
 import { checkedInput, requireRole } from './calls.js';
 import { csvOf } from './csv.js';
-import { readInForce, requireInForce, type Texts, was, writtenIn } from './inForce.js';
+import { requireInForce, type Texts, was, writtenIn } from './inForce.js';
 import { shownParts, siteUrl } from './names.js';
 import { type DeskDoor, type DeskPage, type DeskVisit, whoIs } from './people.js';
 
@@ -107,14 +107,15 @@ export async function cardsOf(
 ): Promise<Piece> {
   const isAbout = (one: Operation) =>
     one.changes && isMeant(one) && Object.keys(one.input.shape).some((member) => member in about);
-  const all = operations.filter(isAbout);
-  const present = await Promise.all(all.map((one) => readInForce(one, visit.operator(), about)));
+  const filling = operations
+    .filter(isAbout)
+    .map(async (one) => ({ one, present: await one.inForce?.(visit.operator(), about) }));
+  const all = await Promise.all(filling);
   const groups = formGroups.map((group) => {
     const cards = all
-      .filter((one) => (one.group ?? 'Delivery') === group)
-      .map((one) => {
-        const options = { given: about, present: present[all.indexOf(one)], ...own[nameOf(one)] };
-        const form = operationForm(visit, one, options);
+      .filter(({ one }) => (one.group ?? 'Delivery') === group)
+      .map(({ one, present }) => {
+        const form = operationForm(visit, one, { given: about, present, ...own[nameOf(one)] });
         const [id, name] = [anchorOf(nameOf(one)), buttonOf(one)];
         return (
           form !== '' &&
@@ -237,7 +238,7 @@ const operationAnswer =
     requireRole(operation, session.role, whoIs(session));
     const { form_token: _, ...sent } = filledIn(form);
     const isFilled = Object.keys(sent).some((name) => name.startsWith(was));
-    const present = isFilled ? await readInForce(operation, operator(), sent) : undefined;
+    const present = isFilled ? await operation.inForce?.(operator(), sent) : undefined;
     const written = writtenIn(sent);
     const { reason = '', counted, typed, ...asked } = written;
     const labels = Object.entries(operation.input.shape as Record<string, z.ZodType>);

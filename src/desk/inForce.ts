@@ -1,32 +1,10 @@
 /**
- * What is in force of what an operation sets. A form is filled with it and sends it hidden too: the operation gets what a person has
+ * What is in force of what an operation sets (`inForce`). A form is filled with it and sends it hidden too: the operation gets what a person has
  * written in its place, and is refused once something else is in force.
  */
 import { badParameter, refused } from '../http/apiError.js';
-import { nameOf, type Operation, type Operator } from '../operator/operation.js';
-import { requireAccount, requireClient } from '../operator/subjects.js';
 
 export type Texts = Readonly<Record<string, string>>;
-
-/** By the name of the operation. */
-const readers: Readonly<Record<string, ((operator: Operator, about: Texts) => Promise<Texts>) | undefined>> =
-  {
-    'account set': async (operator, { account_id = '' }) => {
-      const { scopes } = await requireAccount(operator, account_id);
-      return { scope: scopes.join(' ') };
-    },
-    'client set': async (operator, { client_token = '' }) => {
-      const found = await requireClient(operator, client_token);
-      return {
-        max_in_flight: String(found.maxInFlight ?? 'default'),
-        max_per_second: String(found.maxPerSecond ?? 'default'),
-        quiet_seconds: String(found.quietSeconds ?? 0),
-      };
-    },
-  };
-
-export const readInForce = async (operation: Operation, operator: Operator, about: Texts) =>
-  readers[nameOf(operation)]?.(operator, about);
 
 /** Stands before the name of a member whose value its form was filled with. */
 export const was = 'was_';

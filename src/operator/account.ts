@@ -26,6 +26,7 @@ import {
 import { getClient, listClients, readEach } from '../redis/records/clients.js';
 import { accountId, filledText, flag, ifAbsent, nameText, newName } from './input.js';
 import { actOperation, answer, cutPage, listed, type Operator, operation, Refused } from './operation.js';
+import { requireAccount } from './subjects.js';
 import { shownOf } from './terminal.js';
 
 const scopes: readonly string[] = [...defaultScopes, platformScope, signingSecretsScope];
@@ -123,6 +124,9 @@ export const accountSet = actOperation({
       'every scope that it keeps or gets: several with blanks between, or each by itself',
     ),
   }),
+  async inForce(operator, { account_id = '' }) {
+    return { scope: (await requireAccount(operator, account_id)).scopes.join(' ') };
+  },
   answers: account
     .pick({ account_id: true, scopes: true })
     .extend({ previous_scopes: account.shape.scopes, tokens_ended: yesOrNo(false) }),

@@ -126,6 +126,14 @@ export const clientSet = actOperation({
       ({ client_token: _, ...bounds }) => Object.values(bounds).some((given) => given !== undefined),
       'Give --max-in-flight, --max-per-second or --quiet-seconds.',
     ),
+  async inForce(operator, { client_token = '' }) {
+    const { maxInFlight, maxPerSecond, quietSeconds } = await requireClient(operator, client_token);
+    return {
+      max_in_flight: String(maxInFlight ?? 'default'),
+      max_per_second: String(maxPerSecond ?? 'default'),
+      quiet_seconds: String(quietSeconds ?? 0),
+    };
+  },
   answers: described,
   shown: (client) => shownClient(client),
 });

@@ -41,8 +41,7 @@ export const answer = (value: object, ...shown: Part[]): Answer => ({
 /**
  * Answers with a page of a list, of which people read a table, made when it is shown.
  * @param columns of the table; all members if absent
- * @param next where the next page begins
- * @param says sentences below the table
+ * @param next where the next page begins; `says`: sentences below the table
  */
 export const listed = (
   value: readonly object[],
@@ -184,6 +183,8 @@ export interface Operation<Input extends z.ZodObject = z.ZodObject> {
   list?: string;
   /** The acts that it carries out; the first gives its role. */
   acts?: readonly Act<never, unknown>[];
+  /** What is in force of what it sets, by members, for its form. @param about the members that say of whom */
+  inForce?(operator: Operator, about: Readonly<Record<string, string>>): Promise<Record<string, string>>;
   run(operator: Operator, input: z.output<Input>, page: Page): Promise<Answer>;
 }
 
